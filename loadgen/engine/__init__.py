@@ -1,0 +1,1 @@
+"""The run itself: load shapes, the limiter, the life of a stream, the generator's own health."""

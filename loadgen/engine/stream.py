@@ -1,0 +1,266 @@
+"""The life of one stream: slot, connection, request, answer, end. One trio task each, woken for life events only.
+
+Tokens never wake the task: the receive loop feeds them into the stream's ``Exchange``. The task sleeps until the stream
+has ended, or a deadline passed, or the run cuts it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import trio
+
+from loadgen.clock import NS_PER_S, Clock
+from loadgen import __version__
+from loadgen.dialect import Dialect, HttpRequest
+from loadgen.engine.concurrency import Limiter
+from loadgen.errors import ConnectError
+from loadgen.model import Outcome, StreamRecord
+from loadgen.record.recorder import Recorder
+from loadgen.record.timeline import Timeline
+from loadgen.transport.exchange import Exchange
+from loadgen.transport.http1 import Http1Connection
+from loadgen.transport.pool import ConnectionPool
+from loadgen.wire.http1_request import build_request
+from loadgen.workload.plan import Plan, RequestKind, Target
+from loadgen.workload.units import format_duration
+
+# After the dialect's end mark the message itself should end: haproxy may hold the last chunk for 200 ms, a faulty server
+# for ever. The stream's own times stop at the mark; this only bounds how long its connection is waited for.
+LINGER_S: Final = 1.0
+# A peer that refuses a request while it is still being sent may have said why; its words are given this long to arrive.
+LAST_WORDS_S: Final = 0.1
+USER_AGENT: Final = f"loadgen/{__version__}"
+
+
+class Life:
+    """What a stream's task waits for, and how others make it leave."""
+
+    def __init__(self) -> None:
+        self.connection: Http1Connection | None = None
+        self.exchange: Exchange | None = None
+        self.may_connect = False  # holds a permission of the pool
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+        self.released = trio.Event()
+        self.total_deadline = math.inf
+        self.due: tuple[Outcome, str] = (Outcome.CUT, "")  # what it means when the scope's deadline passes
+        self.total_due: tuple[Outcome, str] = self.due
+        self.first_token_deadline = math.inf
+
+    def leave(self, outcome: Outcome, detail: str) -> None:
+        """End the stream from outside: cut, abort."""
+        self.due = (outcome, detail)
+        self.scope.cancel()
+
+    def set_deadline(self, deadline: float, outcome: Outcome, detail: str) -> None:
+        """From now on until the next call, the stream may live until ``deadline`` (or its total one, if that is sooner)."""
+        if deadline < self.total_deadline:
+            self.scope.deadline, self.due = deadline, (outcome, detail)
+        else:
+            self.scope.deadline, self.due = self.total_deadline, self.total_due
+
+    # ---- what the exchange tells
+
+    def on_first_token(self) -> None:
+        if not self.scope.cancel_called:
+            self.scope.deadline, self.due = self.total_deadline, self.total_due
+
+    def on_end(self) -> None:
+        self.ended.set()
+
+    def on_released(self) -> None:
+        self.released.set()
+
+
+@dataclass(slots=True)
+class Reach:
+    """Whether the target can be reached at all."""
+
+    connections: int = 0
+    failures: int = 0
+    last_failure: str = ""
+
+
+class StreamRunner:
+    """Runs streams of one plan against one target. ``open`` holds the life of every stream that has not ended."""
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        target: Target,
+        dialect: Dialect,
+        clock: Clock,
+        pool: ConnectionPool,
+        limiter: Limiter,
+        recorder: Recorder,
+        on_record: Callable[[StreamRecord], None],
+        bounded_width: Callable[[int], None],
+        nursery: trio.Nursery,
+    ) -> None:
+        self.reach = Reach()
+        self.open: set[Life] = set()
+        self._plan = plan
+        self._target = target
+        self._dialect = dialect
+        self._clock = clock
+        self._pool = pool
+        self._limiter = limiter
+        self._recorder = recorder
+        self._on_record = on_record
+        self._bounded_width = bounded_width
+        self._nursery = nursery
+
+    async def run(self, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
+        """Live one stream; returns when it has ended and its slot is free. Its record is delivered then or shortly after.
+
+        Cancellation from outside (a crash elsewhere) loses the record; to end a stream and keep it, call ``Life.leave``.
+        """
+        record.started_ns = self._clock.now_ns()
+        self._recorder.stream_started(record)
+        life = Life()
+        self.open.add(life)
+        try:
+            with life.scope:
+                if await self._limiter.enter():
+                    record.slot_ns = self._clock.now_ns()
+                    try:
+                        await self._live(life, record, kind, rng)
+                    finally:
+                        self._limiter.leave()
+                else:
+                    record.outcome, record.detail = Outcome.DROPPED, "the limit was full"
+        finally:
+            self.open.discard(life)
+        if life.scope.cancelled_caught:
+            if life.exchange is None:
+                record.outcome, record.detail = life.due
+            else:
+                life.exchange.give_up(*life.due, self._clock.now_ns())
+        if life.ended.is_set() and not life.released.is_set() and not life.scope.cancelled_caught:
+            self._nursery.start_soon(self._settle, life, record)
+        else:
+            self._deliver(life, record)
+
+    # ---- the steps of a life
+
+    async def _live(self, life: Life, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
+        """From the slot to the end of the stream."""
+        request = self._dialect.build_request(kind, rng, self._target.model)
+        wire = build_request(request.method, self._target.path, self._headers(request), request.body)
+        await self._pool.acquire()
+        life.may_connect = True
+        self._start_deadlines(life)
+        life.connection = self._pool.take_idle()
+        if life.connection is not None:
+            record.reused = True
+            exchange = await self._converse(life, record, wire, request.method)
+            if not (exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}):
+                return
+            # The server had closed the idle connection, so it never saw this request (RFC 9112, 9.3.1).
+            life.connection.close()
+            life.connection = life.exchange = None
+            life.ended, life.released = trio.Event(), trio.Event()
+            record.reused = False
+        if await self._dial(life, record):
+            await self._converse(life, record, wire, request.method)
+
+    def _start_deadlines(self, life: Life) -> None:
+        """Timeouts begin when the stream may use a connection: what it waited for before was not the target's doing."""
+        timeouts, now = self._plan.timeouts, trio.current_time()
+        if timeouts.total_ns is not None:
+            life.total_deadline = now + timeouts.total_ns / NS_PER_S
+            life.total_due = (Outcome.TIMEOUT_TOTAL, f"not ended after {format_duration(timeouts.total_ns)}")
+        life.first_token_deadline = math.inf
+        if timeouts.first_token_ns is not None:
+            life.first_token_deadline = now + timeouts.first_token_ns / NS_PER_S
+
+    async def _dial(self, life: Life, record: StreamRecord) -> bool:
+        connect_ns = self._plan.timeouts.connect_ns
+        life.set_deadline(
+            trio.current_time() + connect_ns / NS_PER_S,
+            Outcome.TIMEOUT_CONNECT,
+            f"no connection within {format_duration(connect_ns)}",
+        )
+        reach = self.reach
+        try:
+            life.connection, dialed = await self._pool.dial()
+        except ConnectError as error:
+            record.outcome = Outcome.TLS_ERROR if error.tls else Outcome.CONNECT_ERROR
+            record.detail = str(error)
+            reach.failures += 1
+            reach.last_failure = record.detail
+            return False
+        except trio.Cancelled:
+            reach.failures += 1
+            reach.last_failure = life.due[1]
+            raise
+        reach.connections += 1
+        record.connect_start_ns, record.connect_ns, record.tls_ns = dialed.start_ns, dialed.connect_ns, dialed.tls_ns
+        return True
+
+    async def _converse(self, life: Life, record: StreamRecord, wire: bytes, method: str) -> Exchange:
+        """Send the request and wait until its answer has ended."""
+        connection = life.connection
+        assert connection is not None
+        record.connection_ns = self._clock.now_ns()
+        record.connection = connection.number
+        timeline = Timeline(self._recorder.itl_sink(record.phase), self._bounded_width)
+        exchange = Exchange(self._dialect, self._dialect.reader(), timeline, life, method)
+        life.exchange = exchange
+        first_token_ns = self._plan.timeouts.first_token_ns
+        life.set_deadline(
+            life.first_token_deadline,
+            Outcome.TIMEOUT_FIRST_TOKEN,
+            f"no token within {format_duration(first_token_ns or 0)}",
+        )
+        try:
+            record.sent_ns = await connection.send(wire, exchange, self._clock)
+        except (OSError, trio.BrokenResourceError) as error:
+            with trio.move_on_after(LAST_WORDS_S):
+                await life.ended.wait()
+            exchange.reset(f"while the request was being sent: {error}", self._clock.now_ns())
+        await self._wait_for_end(life, exchange)
+        return exchange
+
+    async def _wait_for_end(self, life: Life, exchange: Exchange) -> None:
+        """Sleep until the stream has ended; once per idle timeout look whether it has fallen silent."""
+        idle_ns = self._plan.timeouts.idle_ns
+        if idle_ns is None:
+            await life.ended.wait()
+            return
+        timeline, clock = exchange.timeline, self._clock
+        check_ns = clock.now_ns() + idle_ns
+        while not exchange.ended:
+            with trio.move_on_at(clock.trio_deadline(check_ns)):
+                await life.ended.wait()
+            now_ns = clock.now_ns()
+            check_ns = (now_ns if timeline.first_token_ns is None else timeline.last_event_ns) + idle_ns
+            if not exchange.ended and check_ns <= now_ns:
+                life.leave(Outcome.TIMEOUT_IDLE, f"no event for {format_duration(idle_ns)}")
+                await trio.lowlevel.checkpoint()
+
+    async def _settle(self, life: Life, record: StreamRecord) -> None:
+        """The stream has ended and its slot is free; wait a little for its message to end as well."""
+        with trio.move_on_after(LINGER_S):
+            await life.released.wait()
+        self._deliver(life, record)
+
+    def _deliver(self, life: Life, record: StreamRecord) -> None:
+        exchange = life.exchange
+        record.end_ns = self._clock.now_ns() if exchange is None else exchange.end_ns
+        if exchange is not None:
+            exchange.fill(record)
+        if life.may_connect:
+            self._pool.release(life.connection)
+        self._on_record(record)
+
+    def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
+        """Host first (RFC 9110, 7.2), then the dialect's, then the user's, which replace those of the same name."""
+        user = self._target.headers
+        given = {name.lower() for name, _ in user}
+        ours = (("Host", self._target.authority), ("User-Agent", USER_AGENT), *request.headers)
+        return [*((name, value) for name, value in ours if name.lower() not in given), *user]

@@ -1,0 +1,66 @@
+"""What can go wrong, by whose fault. Only errors named here become outcomes or messages; anything else is our bug.
+
+LoadgenError
+├── WorkloadError      the user's file or command line: a list of problems, each with its place   (exit 2)
+├── WireError          the peer sent bytes that its protocol forbids: a code, a place, a quotation
+└── ConnectError       no usable connection: refused, unresolvable, timed out, TLS refused
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class LoadgenError(Exception):
+    """Base of all errors that loadgen raises on purpose."""
+
+
+class WireError(LoadgenError):
+    """The peer broke its protocol.
+
+    ``code`` is a short stable name (``bad_chunk_size``, ``premature_eof``, ...; the full list stands in the modules of
+    ``loadgen.wire``). The message says what was expected, what came (quoted, shortened) and at which byte.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class ConnectError(LoadgenError):
+    """No usable connection to the target. ``tls`` tells a failed handshake from a failed connect."""
+
+    def __init__(self, message: str, *, tls: bool = False, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.tls = tls
+        self.timed_out = timed_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong in a workload: where (path and line in the file), what, and the way out."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def render(self, source: str) -> str:
+        """``workloads/chat.yaml:12: limit.streams: must be at least 1, got 0``."""
+        place = source if self.line is None else f"{source}:{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class WorkloadError(LoadgenError):
+    """All problems of one workload at once; nothing was sent."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        super().__init__("\n".join(p.render(source) for p in self.problems))
+
+
+def shorten(raw: bytes | str, limit: int = 80) -> str:
+    """A quotation of peer data for messages: one line, printable, at most ``limit`` characters plus an ellipsis."""
+    text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
+    quoted = repr(text[: limit + 1])
+    return quoted if len(text) <= limit else f"{quoted[: limit + 1]}...{quoted[0]}"

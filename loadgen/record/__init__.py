@@ -1,0 +1,1 @@
+"""What was measured: HDR histograms, intervals, metrics, SLO rules, the run journal, the summary."""

@@ -1,0 +1,1 @@
+"""The simulated inference server: a test target with known truth."""

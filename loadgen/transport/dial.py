@@ -1,0 +1,162 @@
+"""From a target to a connected Link: resolve once, connect, TLS; each step stamped.
+
+Dialing goes through a ``Dialer``, so that tests put memory streams where sockets would be.
+"""
+
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import trio
+
+from loadgen.clock import Clock
+from loadgen.errors import ConnectError
+from loadgen.transport.link import Link, Receiver, SocketLink, StreamLink
+from loadgen.transport.receive import enable_kernel_stamps
+from loadgen.transport.tls import TlsLink
+from loadgen.workload.plan import Target
+
+# A later address gets its turn after this long even if the connect timeout is longer: a dead IPv6 route must not eat it all.
+ADDRESS_PATIENCE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialed:
+    """A fresh connection and when its steps were done (run clock); ``tls_ns`` is None without TLS."""
+
+    link: Link
+    start_ns: int
+    connect_ns: int
+    tls_ns: int | None
+
+
+class Dialer(Protocol):
+    async def dial(self) -> Dialed:
+        """A new connection. Raises ConnectError; the caller bounds it in time. Cancelled, it leaves nothing open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    family: int
+    sockaddr: Any
+    shown: str
+
+
+async def resolve(target: Target) -> tuple[Address, ...]:
+    """All addresses of the target in the system's order. Raises ConnectError when there is none.
+
+    Done once before the run: name service is not what is measured, and a resolver hiccup must not look like TTFT.
+    """
+    if target.unix_path is not None:
+        return (Address(socket.AF_UNIX, target.unix_path, target.unix_path),)
+    try:
+        found = await trio.socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ConnectError(f"cannot resolve {target.host!r}: {getattr(error, 'strerror', None) or error}") from None
+    return tuple(Address(family, sockaddr, f"{sockaddr[0]} port {sockaddr[1]}") for family, _, _, _, sockaddr in found)
+
+
+class SocketDialer:
+    """Connects over TCP or a unix socket; kernel stamps on, Nagle off."""
+
+    def __init__(
+        self,
+        addresses: tuple[Address, ...],
+        receiver: Receiver,
+        clock: Clock,
+        *,
+        context: ssl.SSLContext | None = None,
+        server_name: str = "",
+    ) -> None:
+        self._addresses = addresses
+        self._receiver = receiver
+        self._clock = clock
+        self._context = context
+        self._server_name = server_name
+        self._good = 0  # the address that worked last is tried first
+
+    async def dial(self) -> Dialed:
+        start_ns = self._clock.now_ns()
+        sock = await self._connect_any()
+        connect_ns = self._clock.now_ns()
+        return await finish_dial(
+            SocketLink(sock, self._receiver), self._context, self._server_name, self._clock, start_ns, connect_ns
+        )
+
+    async def _connect_any(self) -> socket.socket:
+        failures = []
+        order = range(self._good, self._good + len(self._addresses))
+        for n, index in enumerate(i % len(self._addresses) for i in order):
+            address = self._addresses[index]
+            patience = ADDRESS_PATIENCE_S if n + 1 < len(self._addresses) else float("inf")
+            with trio.move_on_after(patience):
+                try:
+                    sock = await _connect(address)
+                except OSError as error:
+                    failures.append(f"{address.shown}: {os.strerror(error.errno) if error.errno else error}")
+                    continue
+                self._good = index
+                return sock
+            failures.append(f"{address.shown}: no answer within {ADDRESS_PATIENCE_S:g} s")
+        raise ConnectError("; ".join(failures))
+
+
+async def _connect(address: Address) -> socket.socket:
+    """A connected non-blocking socket. Raises OSError; closes on cancellation."""
+    sock = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        enable_kernel_stamps(sock)
+        if address.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock.connect(address.sockaddr)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code)) from None
+    except BaseException:
+        trio.lowlevel.notify_closing(sock)
+        sock.close()
+        raise
+    return sock
+
+
+async def finish_dial(
+    link: Link, context: ssl.SSLContext | None, server_name: str, clock: Clock, start_ns: int, connect_ns: int
+) -> Dialed:
+    """Put TLS over a connected link where asked; closes the link on failure and cancellation."""
+    if context is None:
+        return Dialed(link=link, start_ns=start_ns, connect_ns=connect_ns, tls_ns=None)
+    tls = TlsLink(link, context, server_name)
+    try:
+        await tls.handshake(clock)
+    except OSError as error:
+        link.close()
+        raise ConnectError(f"the connection broke during the TLS handshake: {error}", tls=True) from None
+    except BaseException:
+        link.close()
+        raise
+    return Dialed(link=tls, start_ns=start_ns, connect_ns=connect_ns, tls_ns=clock.now_ns())
+
+
+class StreamDialer:
+    """Dials through a factory of trio streams: the network of tests in virtual time."""
+
+    def __init__(self, factory: Callable[[], Awaitable[trio.abc.Stream]], nursery: trio.Nursery, clock: Clock) -> None:
+        self._factory = factory
+        self._nursery = nursery
+        self._clock = clock
+
+    async def dial(self) -> Dialed:
+        start_ns = self._clock.now_ns()
+        try:
+            stream = await self._factory()
+        except OSError as error:
+            raise ConnectError(str(error)) from None
+        link = StreamLink(stream, self._nursery, self._clock)
+        return Dialed(link=link, start_ns=start_ns, connect_ns=self._clock.now_ns(), tls_ns=None)

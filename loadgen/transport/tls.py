@@ -1,0 +1,125 @@
+"""TLS without sockets: ciphertext in, plaintext out, so that the receive loop can stamp the ciphertext's read.
+
+``TlsLink`` wraps any Link. The stamp of a plaintext is that of the read that completed its record.
+"""
+
+import ssl
+from typing import Final
+
+import trio
+
+from loadgen.clock import Clock
+from loadgen.errors import ConnectError
+from loadgen.transport.link import ByteSink, Link
+from loadgen.workload.plan import Tls
+
+_READ_BYTES: Final = 256 * 1024
+
+
+def build_ssl_context(tls: Tls, alpn: tuple[str, ...] = ("http/1.1",)) -> ssl.SSLContext:
+    """A client context: certificates and names are checked unless the workload says ``verify: false``."""
+    context = ssl.create_default_context(cafile=tls.ca)
+    context.set_alpn_protocols(list(alpn))
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class TlsLink:
+    """A Link that speaks TLS over another. Call ``handshake`` first; ``attach`` after it."""
+
+    def __init__(self, inner: Link, context: ssl.SSLContext, server_name: str) -> None:
+        self._inner = inner
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._sink: ByteSink | None = None
+        self._arrived = trio.Event()
+        self._lost = ""
+        self._lost_ns = 0
+
+    async def handshake(self, clock: Clock) -> None:
+        """Run the handshake. Raises ConnectError(tls=True) when the peer or its certificate does not pass."""
+        self._inner.attach(self)
+        while True:
+            try:
+                self._ssl.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush(clock)
+                await self._arrived.wait()
+                self._arrived = trio.Event()
+                if self._lost:
+                    raise ConnectError(f"the peer left during the TLS handshake: {self._lost}", tls=True) from None
+            except ssl.SSLError as error:
+                raise ConnectError(_describe(error), tls=True) from None
+            else:
+                await self._flush(clock)
+                return
+
+    @property
+    def alpn(self) -> str | None:
+        return self._ssl.selected_alpn_protocol()
+
+    def attach(self, sink: ByteSink) -> None:
+        self._sink = sink
+        if self._lost:
+            sink.reset(self._lost, self._lost_ns)
+
+    async def send_all(self, data: bytes, clock: Clock) -> int:
+        self._ssl.write(data)
+        return await self._flush(clock)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def close_with_reset(self) -> None:
+        self._inner.close_with_reset()
+
+    # ---- the inner link's sink
+
+    def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
+        self._incoming.write(data)
+        if self._sink is None:
+            self._arrived.set()
+            return
+        while True:
+            try:
+                plain = self._ssl.read(_READ_BYTES)
+            except ssl.SSLWantReadError:
+                return
+            except ssl.SSLZeroReturnError:
+                self._sink.eof(at_ns)
+                return
+            except ssl.SSLError as error:
+                self._sink.reset(_describe(error), at_ns)
+                return
+            if not plain:
+                self._sink.eof(at_ns)
+                return
+            self._sink.feed(plain, at_ns, since_ns, kernel=kernel)
+
+    def eof(self, at_ns: int) -> None:
+        # A peer that leaves without close_notify is told from a cut by HTTP's own framing.
+        self._lost, self._lost_ns = "closed", at_ns
+        self._arrived.set()
+        if self._sink is not None:
+            self._sink.eof(at_ns)
+
+    def reset(self, detail: str, at_ns: int) -> None:
+        self._lost, self._lost_ns = detail, at_ns
+        self._arrived.set()
+        if self._sink is not None:
+            self._sink.reset(detail, at_ns)
+
+    async def _flush(self, clock: Clock) -> int:
+        return await self._inner.send_all(self._outgoing.read(), clock) if self._outgoing.pending else clock.now_ns()
+
+
+def _describe(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate was refused: {error.verify_message} "
+            "(give transport.tls.ca, or tls.verify: false if you mean it)"
+        )
+    return f"TLS failed: {error.reason or error}"

@@ -1,0 +1,156 @@
+"""The plan: a workload after all checks, as the engine reads it. Immutable, complete, in inside units (ns, bytes).
+
+Nothing here knows YAML or pydantic; ``workload.loader`` builds a plan, tests may build one by hand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from typing import Any, Protocol
+
+from loadgen.workload.sim_script import SimScript
+from loadgen.workload.slo import SloRule
+
+
+class PhaseKind(StrEnum):
+    WARMUP = "warmup"
+    HOLD = "hold"
+    RAMP = "ramp"
+
+
+class WhenFull(StrEnum):
+    """What a stream does that finds the limit full."""
+
+    QUEUE = "queue"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One stretch of the load: so many streams open, moving linearly from one number to another (equal in hold, warmup)."""
+
+    index: int
+    kind: PhaseKind
+    duration_ns: int
+    streams_from: int
+    streams_to: int
+
+    @property
+    def measured(self) -> bool:
+        return self.kind is not PhaseKind.WARMUP
+
+    def streams_at(self, into_ns: int) -> int:
+        """Streams wanted ``into_ns`` after the phase began. A ramp reaches its last value at its end, not before."""
+        if self.streams_from == self.streams_to:
+            return self.streams_to
+        into_ns = min(max(into_ns, 0), self.duration_ns)
+        return self.streams_from + (self.streams_to - self.streams_from) * into_ns // self.duration_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where streams go. ``path`` includes the query; ``headers`` are the user's, secrets resolved."""
+
+    url: str
+    scheme: str  # http | https
+    host: str  # as in the URL, without brackets
+    port: int
+    path: str
+    dialect: str
+    headers: tuple[tuple[str, str], ...] = ()
+    model: str | None = None  # None: the request names none; "auto": ask GET /v1/models before the run
+    unix_path: str | None = None
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header: the port only where it is not the scheme's own (RFC 9110, 7.2)."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        default = 443 if self.scheme == "https" else 80
+        return host if self.port == default else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    verify: bool = True
+    ca: str | None = None  # path of a PEM file
+    server_name: str | None = None  # SNI and certificate name, if not the URL's host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transport:
+    http: str = "1.1"
+    connections: int | None = None  # None: one connection per stream; a number: a pool with keep-alive
+    tls: Tls = field(default_factory=Tls)
+
+
+class Prompt(Protocol):
+    """A source of prompts. Each call gives one; ``rng`` makes the choice repeatable."""
+
+    def pick(self, rng: Random) -> list[dict[str, Any]]:
+        """Messages in OpenAI's form: ``[{"role": "user", "content": "..."}]``."""
+        ...
+
+
+class Length(Protocol):
+    """A distribution of whole numbers, for ``max_tokens``."""
+
+    def pick(self, rng: Random) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKind:
+    """One entry of the weighted mix."""
+
+    index: int
+    weight: float
+    prompt: Prompt
+    max_tokens: Length | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)  # merged over the dialect's own body, last word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    streams: int
+    when_full: WhenFull = WhenFull.QUEUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """None: no such timeout. ``first_token`` counts from the moment the stream got its slot, ``idle`` from the last
+    event that is not a heartbeat, ``total`` from the slot; time spent waiting for the limit is never held against the
+    target.
+    """
+
+    connect_ns: int = 5_000_000_000
+    first_token_ns: int | None = None
+    idle_ns: int | None = None
+    total_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    name: str
+    seed: int
+    target: Target | None  # None: start the simulated server of ``sim`` and fill the target in
+    sim: SimScript | None
+    dialect: str
+    transport: Transport
+    requests: tuple[RequestKind, ...]
+    phases: tuple[Phase, ...]
+    limit: Limit | None
+    drain_ns: int
+    timeouts: Timeouts
+    failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
+    slo: tuple[SloRule, ...]
+
+    @property
+    def load_ns(self) -> int:
+        """Length of all phases together, without the drain."""
+        return sum(p.duration_ns for p in self.phases)
+
+    @property
+    def max_streams(self) -> int:
+        """The most streams that may be open at once."""
+        asked = max(max(p.streams_from, p.streams_to) for p in self.phases)
+        return asked if self.limit is None else min(asked, self.limit.streams)
