@@ -72,7 +72,7 @@ class ClosedLoop:
         runner: StreamRunner,
         gauge: Concurrency,
         nursery: trio.Nursery,
-        on_phase: Callable[[Phase, int], None],
+        on_phase: Callable[[Phase], None],
     ) -> None:
         self.stopped = trio.Event()
         self.phase: Phase = plan.phases[0]
@@ -95,7 +95,7 @@ class ClosedLoop:
             if self.stopped.is_set():
                 break
             self.phase = phase
-            self._on_phase(phase, begin_ns)
+            self._on_phase(phase)
             await self._run_phase(phase, begin_ns)
             begin_ns += phase.duration_ns
         self.stop()

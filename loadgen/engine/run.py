@@ -6,7 +6,6 @@ The background tasks (receive loop, ticker, signals) live in a nursery that outl
 """
 
 import gc
-import math
 import signal
 import ssl
 import time
@@ -100,7 +99,10 @@ async def execute(
         raise_descriptor_limit(plan)
     begin_ns = clock.now_ns()
     try:
-        async with _open_target(plan) as target, trio.open_nursery() as background:
+        async with _open_target(plan) as opened, trio.open_nursery() as background:
+            target = opened
+            if target.model == "auto":
+                target = replace(target, model=await first_model(target, _context(target, plan)))
             data.target = target
             observer.on_target(target)
             reads = ReadStats()
@@ -177,7 +179,9 @@ class _Run:
             try:
                 await self._loop.run()
             finally:
+                self._flush()
                 self._gauge.measure(False)
+                self._recorder.phase_started(None)
             await self._drain_streams(self._loop, self._runner)
         self._pool.close()
         self._data.unreachable = self._loop.unreachable
@@ -215,11 +219,14 @@ class _Run:
             life.leave(Outcome.CUT, "the run ended first")
         await loop.drained()
 
-    def _enter_phase(self, phase: Phase, begin_ns: int) -> None:
+    def _enter_phase(self, phase: Phase) -> None:
+        self._flush()
         self._gauge.measure(phase.measured)
-        self._recorder.phase_started(phase.index, begin_ns)
+        self._recorder.phase_started(phase.index)
 
     def _record(self, record: StreamRecord) -> None:
+        if record.started_ns is not None:
+            self._data.health.lateness.record(record.started_ns - record.intended_ns)
         self._recorder.stream_ended(record)
         self._on_record(record)
 
@@ -280,9 +287,12 @@ async def _socket_dialer(
     target: Target, plan: Plan, reads: ReadStats, background: trio.Nursery, clock: Clock
 ) -> SocketDialer:
     """Resolve, prepare TLS, start the receive loop."""
-    tls = plan.transport.tls
-    context = build_ssl_context(tls) if target.scheme == "https" else None
     addresses = await resolve(target)
     receiver = receiver_for(reads, background)
     background.start_soon(receiver.run)
-    return SocketDialer(addresses, receiver, clock, context=context, server_name=tls.server_name or target.host)
+    name = plan.transport.tls.server_name or target.host
+    return SocketDialer(addresses, receiver, clock, context=_context(target, plan), server_name=name)
+
+
+def _context(target: Target, plan: Plan) -> ssl.SSLContext | None:
+    return build_ssl_context(plan.transport.tls) if target.scheme == "https" else None

@@ -7,7 +7,7 @@ durations and sizes (except 0): a number without a unit is how a 30-second timeo
 import re
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
 _DURATION_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
 _SIZE_BYTES: Final = {"B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -66,7 +66,14 @@ def _sum_of_parts(value: object, units: dict[str, int], expected: str) -> int:
     return round(total)
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration)]
+def _duration(value: object, info: ValidationInfo) -> int:
+    """With ``context={"ns": True}`` whole numbers are taken as ns: what a dump of a validated model holds."""
+    if isinstance(value, int) and not isinstance(value, bool) and (info.context or {}).get("ns"):
+        return value
+    return parse_duration(value)
+
+
+Duration = Annotated[int, BeforeValidator(_duration)]
 """A pydantic field of nanoseconds, written ``250ms``."""
 Size = Annotated[int, BeforeValidator(parse_size)]
 """A pydantic field of bytes, written ``64KiB``."""

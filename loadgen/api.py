@@ -1,0 +1,98 @@
+"""The Python surface: load a workload, run it, get the summary."""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from loadgen import __version__
+from loadgen.clock import SystemClock
+from loadgen.engine.run import Observer, RunData, execute
+
+from loadgen.record.hlog import HlogWriter
+from loadgen.record.journal import Journal
+from loadgen.record.recorder import Recorder
+from loadgen.record.summary import build_summary
+from loadgen.report.files import build_manifest, make_folder, write_hgrm_files, write_intervals, write_json
+from loadgen.report.progress import Silent
+from loadgen.workload import loader
+from loadgen.workload.plan import Plan
+from loadgen.workload.schema import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """``summary`` is summary.json as a dict; ``folder`` holds the run's files."""
+
+    summary: dict[str, Any]
+    folder: Path
+
+    @property
+    def exit_code(self) -> int:
+        return int(self.summary["exit_code"])
+
+
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Workload:
+    """A workload file, checked. Raises WorkloadError with every problem, each with its place."""
+    return loader.load(os.fspath(path), overrides)
+
+
+def run(
+    workload: Workload | str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    observer: Observer | None = None,
+) -> RunResult:
+    """Run a workload and write its folder (``out``, or a new one below ``reports/runs``). Blocks until it is over.
+
+    Raises WorkloadError before anything is sent. Ctrl-C is handled when called in the main thread: the first one drains,
+    the second one cuts; either way the result is returned.
+    """
+    if not isinstance(workload, Workload):
+        workload = load(workload)
+    plan = workload.to_plan()
+    started_wall_ns = time.time_ns()
+    folder = make_folder(out, plan.name, started_wall_ns)
+    with ExitStack() as files:
+        log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
+        journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
+        recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
+        data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
+    summary = summarise(data, recorder)
+    manifest = build_manifest(
+        workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"]
+    )
+    write_json(folder / "manifest.json", manifest)
+    write_json(folder / "summary.json", summary)
+    write_intervals(folder / "intervals.csv", recorder.intervals)
+    write_hgrm_files(folder, recorder.measured().metrics)
+    return RunResult(summary=summary, folder=folder)
+
+
+def summarise(data: RunData, recorder: Recorder) -> dict[str, Any]:
+    """The summary of a run that has ended."""
+    return build_summary(
+        name=data.plan.name,
+        started_wall_ns=data.started_wall_ns,
+        duration_ns=data.duration_ns,
+        output_events_per_s=recorder.output_events_per_s(),
+        phases=data.plan.phases,
+        phase_results=recorder.phases,
+        measured=recorder.measured(),
+        everything=recorder.everything(),
+        health=data.health,
+        slo=data.plan.slo,
+        interrupted=data.interrupted,
+        unreachable=data.unreachable,
+    )
+
+
+async def _execute(plan: Plan, recorder: Recorder, observer: Observer, on_record: Any) -> RunData:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return await execute(plan, recorder, observer, handle_signals=in_main_thread, on_record=on_record)

@@ -1,0 +1,65 @@
+"""`loadgen check`: validate a workload, show its plan, and say whether this machine is large enough for it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from loadgen import api
+from loadgen.engine.machine import assess
+from loadgen.workload.plan import Phase, Plan
+from loadgen.workload.units import format_duration
+
+
+def check(
+    workload: Annotated[Path, typer.Argument(help="The workload file (YAML).", show_default=False)],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, as in run.")
+    ] = None,
+) -> None:
+    """Validate a workload without sending anything. Exit code 2 when it cannot run here."""
+    loaded = api.load(workload, set_ or ())
+    plan = loaded.to_plan()
+    needs = assess(plan)
+    console = Console()
+    lines = [f"{loaded.source}: ok", *describe_plan(plan)]
+    lines.append(
+        f"needs     {needs.descriptors} file descriptors (limit {needs.descriptors_soft}, raised up to "
+        f"{needs.descriptors_hard}), {needs.connections} connections ({needs.ports} local ports), 1 process"
+    )
+    lines += [f"note      {warning.render(loaded.source)}" for warning in loaded.warnings]
+    lines += [f"problem   {problem}" for problem in needs.problems]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+    if needs.problems:
+        raise typer.Exit(2)
+
+
+def describe_plan(plan: Plan) -> list[str]:
+    """The plan in lines."""
+    target = plan.target
+    where = "the simulated server, started for the run" if target is None else target.url
+    pool = plan.transport.connections
+    limit = plan.limit
+    timeouts = plan.timeouts
+    bounds = {
+        "connect": timeouts.connect_ns, "first_token": timeouts.first_token_ns,
+        "idle": timeouts.idle_ns, "total": timeouts.total_ns,
+    }  # fmt: skip
+    return [
+        f"target    {where} ({plan.dialect}, HTTP/{plan.transport.http})",
+        f"transport {'one connection per stream' if pool is None else f'{pool} connections that streams queue for'}",
+        *(f"load      {_describe_phase(phase)}" for phase in plan.phases),
+        f"limit     {'none' if limit is None else f'{limit.streams} open streams, then {limit.when_full}'}",
+        f"timeouts  {', '.join(f'{name} {format_duration(ns)}' for name, ns in bounds.items() if ns is not None)}",
+        f"takes     {format_duration(plan.load_ns)}, then up to {format_duration(plan.drain_ns)} to drain",
+        *(f"slo       {rule.text}" for rule in plan.slo),
+    ]
+
+
+def _describe_phase(phase: Phase) -> str:
+    streams = (
+        f"{phase.streams_to}" if phase.streams_from == phase.streams_to else f"{phase.streams_from} to {phase.streams_to}"
+    )
+    return f"{phase.kind} {format_duration(phase.duration_ns)} with {streams} streams"

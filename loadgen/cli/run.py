@@ -1,0 +1,40 @@
+"""`loadgen run`: run a workload, show it, leave with the verdict's exit code."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from loadgen import api
+from loadgen.report.console import print_report
+from loadgen.report.progress import Screen, observer_for
+
+
+def run(
+    workload: Annotated[Path, typer.Argument(help="The workload file (YAML).", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="Folder for the run's files.", show_default="reports/runs/...")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. --set load.0.streams=50."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print summary.json, and nothing else, on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run a workload and report TTFT, inter-token latency and how every stream ended."""
+    loaded = api.load(workload, set_ or ())
+    errors = Console(stderr=True)
+    if not quiet:
+        for warning in loaded.warnings:
+            errors.print(f"note: {warning.render(loaded.source)}", highlight=False, soft_wrap=True)
+    observer = observer_for(errors, quiet=quiet)
+    with observer if isinstance(observer, Screen) else nullcontext():
+        result = api.run(loaded, out=out, observer=observer)
+    if json_:
+        sys.stdout.write(json.dumps(result.summary, allow_nan=False) + "\n")
+    else:
+        print_report(Console(), result.summary, str(result.folder))
+    raise typer.Exit(result.exit_code)

@@ -1,0 +1,107 @@
+"""The final report on the screen: verdict first, then what it rests on. Fits 100 columns."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+WIDTH: Final = 100
+_COLOURS: Final = {"pass": "green", "fail": "red", "invalid": "red", "interrupted": "yellow", "unreachable": "red"}
+_COLUMNS: Final = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
+
+
+def print_report(console: Console, summary: Mapping[str, Any], folder: str) -> None:
+    """Everything a person needs to read first."""
+    console.print(render(summary, folder), width=min(console.width, WIDTH), highlight=False)
+
+
+def render(summary: Mapping[str, Any], folder: str) -> RenderableType:
+    parts: list[RenderableType] = [_verdict(summary), _streams(summary)]
+    if any(metric["count"] for metric in summary["metrics"].values()):
+        parts.append(_metrics(summary))
+    if summary["slo"]:
+        parts.append(_slo(summary))
+    parts += [Text(line, style="yellow") for line in _findings(summary)]
+    parts.append(_generator(summary))
+    parts.append(Text(f"files: {folder}", style="dim"))
+    return Group(*parts)
+
+
+def _verdict(summary: Mapping[str, Any]) -> Text:
+    word = summary["verdict"]
+    text = Text()
+    text.append(f"{word.upper()} ", style=f"bold {_COLOURS[word]}")
+    text.append(f"{summary['name']}: {summary['verdict_reason']}")
+    return text
+
+
+def _streams(summary: Mapping[str, Any]) -> Text:
+    streams, concurrency, tokens = summary["streams"], summary["concurrency"], summary["tokens"]
+    outcomes = ", ".join(f"{count} {name}" for name, count in streams["outcomes"].items())
+    unit = "tokens" if tokens["per_s_source"] == "usage" else "events"
+    return Text(
+        f"{streams['started']} streams: {outcomes}\n"
+        f"{concurrency['mean']:.1f} of {concurrency['asked']} streams open on average, "
+        f"{tokens['per_s']:,.0f} {unit}/s, {tokens['events']} output events, {summary['duration_s']:.1f} s"
+    )
+
+
+def _metrics(summary: Mapping[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table.add_column("milliseconds", no_wrap=True)
+    table.add_column("count", justify="right")
+    for column in _COLUMNS:
+        table.add_column(column.removesuffix("_ms"), justify="right", no_wrap=True)
+    table.add_column("meaning", style="dim", max_width=42)
+    for name, metric in summary["metrics"].items():
+        if metric["count"]:
+            values = [_ms(metric[column]) for column in _COLUMNS]
+            table.add_row(name, str(metric["count"]), *values, metric["meaning"])
+    return table
+
+
+def _slo(summary: Mapping[str, Any]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for rule in summary["slo"]:
+        mark = Text("ok  ", style="green") if rule["ok"] else Text("FAIL", style="bold red")
+        table.add_row(mark, rule["rule"], _slo_value(rule))
+    return table
+
+
+def _slo_value(rule: Mapping[str, Any]) -> str:
+    value = rule["value"]
+    if value is None:
+        return "no samples"
+    rate = rule["rule"].lstrip().startswith(("error_rate", "goodput"))
+    return f"was {value:.2%}" if rate else f"was {_ms(value)} ms"
+
+
+def _findings(summary: Mapping[str, Any]) -> list[str]:
+    """What went wrong, in the words of those who saw it."""
+    found = [
+        f"{d['count']} x {d['outcome']}: {d['detail']}" for d in summary["streams"]["details"] if d["outcome"] != "cut"
+    ]
+    if left_open := summary["streams"]["left_open"]:
+        found.append(f"{left_open} streams: the server sent its end mark but did not end the response")
+    if suspect := summary["bunching"]["suspect"]:
+        found.append(suspect)
+    return found[:8]
+
+
+def _generator(summary: Mapping[str, Any]) -> Text:
+    generator = summary["generator"]
+    quality = generator["stamp_quality"]
+    lag = generator["read_lag"]
+    lag_text = f", read lag p99 {_ms(lag['p99_ms'])} ms" if lag.get("count") else ""
+    text = (
+        f"generator: {generator['stamps']} stamps, {quality['exact']:.1%} exact{lag_text}, "
+        f"{generator['cpu_share']:.0%} of a core"
+    )
+    return Text("\n".join([text, *generator["notes"]]), style="dim")
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
