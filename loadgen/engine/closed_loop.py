@@ -17,7 +17,7 @@ from loadgen.model import Outcome, StreamRecord
 from loadgen.workload.plan import Phase, Plan, RequestKind
 
 PACE_NS: Final = 1 * NS_PER_MS
-MAX_RISE_SHARE: Final = 10  # a jump takes at most a tenth of its phase
+MAX_RISE_SHARE: Final = 2  # a jump takes at most half of its phase
 LOOK_AHEAD_NS: Final = 100 * NS_PER_MS
 
 # Ended by the target before its first event: the slot pauses, so that a refusing server is not hammered.
@@ -31,7 +31,7 @@ def asked_at(phase: Phase, before: int, into_ns: int) -> int:
     """Streams wanted ``into_ns`` after the phase began, when ``before`` were open at its begin.
 
     The phase's own shape, but rising from ``before`` no faster than one stream per ``PACE_NS`` (faster where that would
-    take more than a tenth of the phase).
+    take more than half of the phase).
     """
     shape = phase.streams_at(into_ns)
     if shape <= before:

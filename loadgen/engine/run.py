@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from loadgen.clock import NS_PER_S, Clock, SystemClock
+from loadgen.clock import NS_PER_MS, NS_PER_S, Clock, SystemClock
 from loadgen.dialect import DIALECTS
 from loadgen.engine.closed_loop import ClosedLoop
 from loadgen.engine.concurrency import Concurrency, Limiter
@@ -37,6 +37,7 @@ from loadgen.transport.tls import build_ssl_context
 from loadgen.workload.plan import Phase, Plan, Target
 
 INTERVAL_S: Final = 1.0
+LOOP_SAMPLE_NS: Final = 20 * NS_PER_MS
 SIM_PATH: Final = {"openai-chat": "/v1/chat/completions", "plain-sse": "/sse"}
 
 DialerFactory = Callable[[trio.Nursery, Clock], Dialer]
@@ -115,6 +116,7 @@ async def execute(
             if handle_signals:
                 await background.start(run.watch_signals)
             background.start_soon(run.tick)
+            background.start_soon(run.watch_loop)
             with data.health.watching_gc():
                 await run.load()
             background.cancel_scope.cancel()
@@ -195,6 +197,18 @@ class _Run:
             interval = self._flush()
             self._observer.on_interval(interval, self._progress(), self._recorder)
 
+    async def watch_loop(self) -> None:
+        """How late trio wakes a task that is due: what dialing, sending and deadlines suffer under load."""
+        lag = self._data.health.loop_lag
+        due_ns = self._clock.now_ns()
+        while True:
+            due_ns += LOOP_SAMPLE_NS
+            await trio.sleep_until(self._clock.trio_deadline(due_ns))
+            now_ns = self._clock.now_ns()
+            if self._gauge.measuring:
+                lag.record(now_ns - due_ns)
+            due_ns = max(due_ns, now_ns - LOOP_SAMPLE_NS)
+
     async def watch_signals(self, *, task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
@@ -225,7 +239,7 @@ class _Run:
         self._recorder.phase_started(phase.index)
 
     def _record(self, record: StreamRecord) -> None:
-        if record.started_ns is not None:
+        if record.measured and record.started_ns is not None:
             self._data.health.lateness.record(record.started_ns - record.intended_ns)
         self._recorder.stream_ended(record)
         self._on_record(record)

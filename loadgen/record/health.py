@@ -3,6 +3,7 @@
 Bounds, and why they stand where they stand:
 
 - concurrency: fewer than 95 % of the streams asked for, on average, is another load than the one in the report.
+- loop lag: a loop that wakes its tasks 10 ms late (or 5 % of the TTFT p50) dials and sends late by as much.
 - lateness: a start later than 10 ms (or 5 % of the TTFT p50, if that is more) adds visibly to TTFT.
 - read lag with user stamps: lag is error there; 10 % of the typical gap is where ITL percentiles stop being true.
 - bounded stamps: with kernel stamps a late loop costs nothing until two events of a socket wait together. More than 5 %
@@ -33,12 +34,13 @@ LATE_LOOP_NS: Final = 5 * NS_PER_MS  # worth a remark even where the stamps are 
 
 @dataclass(slots=True, kw_only=True)
 class GeneratorHealth:
-    """``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start. ``bounded_width``: how far
-    before its stamp a bounded event may have arrived. All ns.
+    """``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start. ``loop_lag``: how late a
+    task that is due was woken, sampled. ``bounded_width``: how far before its stamp a bounded event may have arrived. All ns.
     """
 
     read_lag: Hdr = field(default_factory=Hdr)
     lateness: Hdr = field(default_factory=Hdr)
+    loop_lag: Hdr = field(default_factory=Hdr)
     bounded_width: Hdr = field(default_factory=Hdr)
     gc_pauses: Hdr = field(default_factory=Hdr)
     reads: int = 0
@@ -89,6 +91,7 @@ class GeneratorHealth:
             "bounded_width": _in_ms(self.bounded_width),
             "read_lag": _in_ms(self.read_lag),
             "lateness": _in_ms(self.lateness),
+            "loop_lag": _in_ms(self.loop_lag),
             "merged_reads_share": self.merged_reads / self.reads if self.reads else 0.0,
             "reads": self.reads,
             "cpu_share": self.cpu_s / self.wall_s if self.wall_s else 0.0,
@@ -119,6 +122,13 @@ def judge(health: GeneratorHealth, results: Results) -> tuple[list[str], list[st
         reasons.append(
             f"1% of the streams started more than {late_ns / NS_PER_MS:.1f} ms late (bound {bound_ns / NS_PER_MS:.1f} ms), "
             "which counts as TTFT: use more processes or fewer streams"
+        )
+    late_loop_ns = health.loop_lag.percentile(0.99)
+    if late_loop_ns > bound_ns:
+        reasons.append(
+            f"the event loop woke its tasks up to {late_loop_ns / NS_PER_MS:.1f} ms late (p99, bound "
+            f"{bound_ns / NS_PER_MS:.1f} ms), so requests went out late and that counts as TTFT: use more processes or fewer "
+            "streams"
         )
     if total and user > total // 2 and itl is not None and itl.count and health.read_lag.count:
         gap_ns = itl.percentile(0.5)

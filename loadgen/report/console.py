@@ -25,7 +25,8 @@ def render(summary: Mapping[str, Any], folder: str) -> RenderableType:
     if summary["slo"]:
         parts.append(_slo(summary))
     parts += [Text(line, style="yellow") for line in _findings(summary)]
-    parts.append(_generator(summary))
+    if summary["tokens"]["events"]:
+        parts.append(_generator(summary))
     parts.append(Text(f"files: {folder}", style="dim"))
     return Group(*parts)
 
@@ -43,7 +44,7 @@ def _streams(summary: Mapping[str, Any]) -> Text:
     outcomes = ", ".join(f"{count} {name}" for name, count in streams["outcomes"].items())
     unit = "tokens" if tokens["per_s_source"] == "usage" else "events"
     return Text(
-        f"{streams['started']} streams: {outcomes}\n"
+        f"{streams['started']} stream{'s' if streams['started'] != 1 else ''}: {outcomes}\n"
         f"{concurrency['mean']:.1f} of {concurrency['asked']} streams open on average, "
         f"{tokens['per_s']:,.0f} {unit}/s, {tokens['events']} output events, {summary['duration_s']:.1f} s"
     )

@@ -159,7 +159,7 @@ class Exchange:
         record.bytes_in = self.bytes_in
         record.usage = self._reader.usage
         record.finish_reason = self._reader.finish_reason
-        record.left_open = self.ended and not self.released
+        record.left_open = self._broken is None and not self.released
         record.outcome, record.detail = self.verdict()
         self.timeline.fill(record)
 
