@@ -131,7 +131,7 @@ class Exchange:
             return self._broken
         status = self._framing.status
         if status is None:
-            return Outcome.TRUNCATED, str(self._error or "the connection was closed before any response")
+            return self._judge_error(self._error or WireError("premature_eof", "no response came"))
         if not 200 <= status < 300:
             outcome = Outcome.REJECTED if status in REJECTIONS else Outcome.HTTP_ERROR
             return outcome, self._describe_status(status)
@@ -141,8 +141,7 @@ class Exchange:
         if reader.error and not reader.malformed:
             return Outcome.PROVIDER_ERROR, reader.error
         if self._error is not None:
-            cut = self._error.code in {"premature_eof", "truncated_encoding"}
-            return (Outcome.TRUNCATED if cut else Outcome.PROTOCOL_ERROR), str(self._error)
+            return self._judge_error(self._error)
         if reader.error:
             return Outcome.PROTOCOL_ERROR, reader.error
         if not self.timeline.events and (found := _error_in_json(self._quote)):
@@ -245,6 +244,11 @@ class Exchange:
             self.released = True
             self._listener.on_released()
 
+    @staticmethod
+    def _judge_error(error: WireError) -> tuple[Outcome, str]:
+        cut = error.code in {"premature_eof", "truncated_encoding"}
+        return (Outcome.TRUNCATED if cut else Outcome.PROTOCOL_ERROR), str(error)
+
     def _describe_status(self, status: int) -> str:
         framing = self._framing
         words = f"{status} {framing.reason or ''}".strip()
@@ -259,8 +263,8 @@ class Exchange:
     def _not_an_event_stream(self) -> tuple[Outcome, str]:
         if found := _error_in_json(self._quote):
             return Outcome.PROVIDER_ERROR, found
-        if self._error is not None and self._head_ns is None:
-            return Outcome.PROTOCOL_ERROR, str(self._error)
+        if self._error is not None and self._head_ns is None:  # the head itself was faulty: no content type to speak of
+            return self._judge_error(self._error)
         got = self._framing.header("content-type")
         begins = f"; the body begins {shorten(bytes(self._quote), 80)}" if self._quote else ""
         expected = self._dialect.content_type
