@@ -67,6 +67,13 @@ class EpollReceiver:
 
     async def run(self) -> None:
         """Receive until cancelled."""
+        # The kernel begins to stamp a moment after the first socket of the machine asked for it (it flips a static key from
+        # a work queue); one that asks now and stays open keeps the first connection's first bytes from being missed.
+        with socket.socket() as keeper:
+            enable_kernel_stamps(keeper)
+            await self._receive()
+
+    async def _receive(self) -> None:
         epoll, entries = self._epoll, self._entries
         now_ns = SystemClock.now_ns
         offset = WallOffset()

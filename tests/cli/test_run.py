@@ -81,6 +81,7 @@ def test_run_writes_its_folder_and_prints_the_report(tmp_path: Path) -> None:
     while (interval := reader.get_next_interval_histogram()) is not None:
         tag = interval.get_tag()
         counts[tag] = counts.get(tag, 0) + interval.get_total_count()
+    reader.close()
     assert counts["ttft"] == summary["metrics"]["ttft"]["count"]
     assert counts["itl"] == summary["metrics"]["itl"]["count"]
     assert "Percentile" in (folder / "ttft.hgrm").read_text()
