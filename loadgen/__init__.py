@@ -1,8 +1,8 @@
 """Load tester for concurrent token streams: TTFT, inter-token latency, aborts and concurrent-stream capacity.
 
-    import loadgen
-    result = loadgen.run("workloads/quickstart.yaml")
-    print(result.summary["metrics"]["ttft"]["p99_ms"])
+import loadgen
+result = loadgen.run("workloads/quickstart.yaml")
+print(result.summary["metrics"]["ttft"]["p99_ms"])
 """
 
 from typing import TYPE_CHECKING, Any

@@ -14,7 +14,6 @@ import trio
 from loadgen import __version__
 from loadgen.clock import SystemClock
 from loadgen.engine.run import Observer, RunData, execute
-
 from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal
 from loadgen.record.recorder import Recorder
@@ -58,16 +57,14 @@ def run(
         workload = load(workload)
     plan = workload.to_plan()
     started_wall_ns = time.time_ns()
-    folder = make_folder(out, plan.name, started_wall_ns)
+    folder = make_folder(None if out is None else Path(out), plan.name, started_wall_ns)
     with ExitStack() as files:
         log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
         journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
         recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
         data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
     summary = summarise(data, recorder)
-    manifest = build_manifest(
-        workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"]
-    )
+    manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
     write_json(folder / "manifest.json", manifest)
     write_json(folder / "summary.json", summary)
     write_intervals(folder / "intervals.csv", recorder.intervals)

@@ -14,9 +14,7 @@ from loadgen.workload.units import format_duration
 
 def check(
     workload: Annotated[Path, typer.Argument(help="The workload file (YAML).", show_default=False)],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, as in run.")
-    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, as in run.")] = None,
 ) -> None:
     """Validate a workload without sending anything. Exit code 2 when it cannot run here."""
     loaded = api.load(workload, set_ or ())
@@ -59,7 +57,5 @@ def describe_plan(plan: Plan) -> list[str]:
 
 
 def _describe_phase(phase: Phase) -> str:
-    streams = (
-        f"{phase.streams_to}" if phase.streams_from == phase.streams_to else f"{phase.streams_from} to {phase.streams_to}"
-    )
+    streams = f"{phase.streams_to}" if phase.streams_from == phase.streams_to else f"{phase.streams_from} to {phase.streams_to}"
     return f"{phase.kind} {format_duration(phase.duration_ns)} with {streams} streams"

@@ -147,9 +147,7 @@ class ClosedLoop:
 
     def _new_record(self, intended_ns: int) -> StreamRecord:
         stream, self._streams = self._streams, self._streams + 1
-        return StreamRecord(
-            stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns
-        )
+        return StreamRecord(stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns)
 
     async def _pause(self) -> None:
         self._gauge.pause(+1)

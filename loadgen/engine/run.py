@@ -297,9 +297,7 @@ async def _open_target(plan: Plan) -> AsyncIterator[Target]:
         )
 
 
-async def _socket_dialer(
-    target: Target, plan: Plan, reads: ReadStats, background: trio.Nursery, clock: Clock
-) -> SocketDialer:
+async def _socket_dialer(target: Target, plan: Plan, reads: ReadStats, background: trio.Nursery, clock: Clock) -> SocketDialer:
     """Resolve, prepare TLS, start the receive loop."""
     addresses = await resolve(target)
     receiver = receiver_for(reads, background)

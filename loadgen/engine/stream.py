@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from loadgen.clock import NS_PER_S, Clock
 from loadgen import __version__
+from loadgen.clock import NS_PER_S, Clock
 from loadgen.dialect import Dialect, HttpRequest
 from loadgen.engine.concurrency import Limiter
 from loadgen.errors import ConnectError

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from loadgen.clock import NS_PER_MS, NS_PER_S
+from loadgen.clock import NS_PER_MS
 from loadgen.model import Metric, StampQuality
 from loadgen.record.hdr import Hdr
 from loadgen.record.results import Results
@@ -34,8 +34,10 @@ LATE_LOOP_NS: Final = 5 * NS_PER_MS  # worth a remark even where the stamps are 
 
 @dataclass(slots=True, kw_only=True)
 class GeneratorHealth:
-    """``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start. ``loop_lag``: how late a
-    task that is due was woken, sampled. ``bounded_width``: how far before its stamp a bounded event may have arrived. All ns.
+    """What the generator knows of itself, all times in ns.
+
+    ``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start. ``loop_lag``: how late a
+    task that is due was woken, sampled. ``bounded_width``: how far before its stamp a bounded event may have arrived.
     """
 
     read_lag: Hdr = field(default_factory=Hdr)

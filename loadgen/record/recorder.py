@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
 import numpy as np
 
 from loadgen.clock import NS_PER_MS, NS_PER_S
@@ -50,9 +51,7 @@ class _Part:
 class Recorder:
     """``phases[i]`` are the results of phase i; ``intervals`` the rows so far."""
 
-    def __init__(
-        self, phases: Sequence[Phase], slo: Sequence[SloRule], begin_ns: int, hlog: HlogWriter | None = None
-    ) -> None:
+    def __init__(self, phases: Sequence[Phase], slo: Sequence[SloRule], begin_ns: int, hlog: HlogWriter | None = None) -> None:
         self.intervals: list[Interval] = []
         self._phases = phases
         self._slo = slo

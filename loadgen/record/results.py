@@ -88,7 +88,5 @@ class Results:
 def values_of(record: StreamRecord) -> dict[Metric, int]:
     """The metrics that one stream has a value for, ITL left out."""
     return {
-        metric: value
-        for metric, kind in METRICS.items()
-        if kind.take is not None and (value := kind.take(record)) is not None
+        metric: value for metric, kind in METRICS.items() if kind.take is not None and (value := kind.take(record)) is not None
     }

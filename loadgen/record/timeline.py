@@ -21,8 +21,19 @@ class Timeline:
     """
 
     __slots__ = (
-        "_gap", "_width", "events", "exact", "bounded", "first_answer_ns", "first_event_ns", "first_token_ns",
-        "heartbeats", "last_event_ns", "last_token_ns", "outputs", "user",
+        "_gap",
+        "_width",
+        "bounded",
+        "events",
+        "exact",
+        "first_answer_ns",
+        "first_event_ns",
+        "first_token_ns",
+        "heartbeats",
+        "last_event_ns",
+        "last_token_ns",
+        "outputs",
+        "user",
     )  # fmt: skip
 
     def __init__(self, gap: Callable[[int], None], width: Callable[[int], None]) -> None:

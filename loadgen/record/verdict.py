@@ -58,5 +58,3 @@ def _name_rules(rules: Sequence[Mapping[str, Any]]) -> str:
         f"{rule['rule']} (no samples)" if rule["value"] is None else f"{rule['rule']} (was {rule['value']:.4g})"
         for rule in rules
     )
-
-

@@ -82,9 +82,7 @@ def _slo_value(rule: Mapping[str, Any]) -> str:
 
 def _findings(summary: Mapping[str, Any]) -> list[str]:
     """What went wrong, in the words of those who saw it."""
-    found = [
-        f"{d['count']} x {d['outcome']}: {d['detail']}" for d in summary["streams"]["details"] if d["outcome"] != "cut"
-    ]
+    found = [f"{d['count']} x {d['outcome']}: {d['detail']}" for d in summary["streams"]["details"] if d["outcome"] != "cut"]
     if left_open := summary["streams"]["left_open"]:
         found.append(f"{left_open} streams: the server sent its end mark but did not end the response")
     if suspect := summary["bunching"]["suspect"]:

@@ -18,12 +18,11 @@ from loadgen.record.recorder import Interval
 DEFAULT_PARENT: Final = Path("reports/runs")
 
 
-def make_folder(out: str | Path | None, name: str, started_wall_ns: int) -> Path:
+def make_folder(out: Path | None, name: str, started_wall_ns: int) -> Path:
     """A fresh folder for one run: ``out`` as given, or ``reports/runs/<time>-<name>``."""
     if out is not None:
-        folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        out.mkdir(parents=True, exist_ok=True)
+        return out
     stamp = datetime.fromtimestamp(started_wall_ns / 1e9, tz=UTC).strftime("%Y%m%dT%H%M%S")
     safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
     for attempt in range(1, 1000):

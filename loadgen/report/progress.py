@@ -1,7 +1,7 @@
 """Progress of a run: live on a terminal, a line every few seconds elsewhere, or nothing. Goes to stderr."""
 
 from collections import Counter
-from typing import Final
+from typing import Final, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -67,7 +67,7 @@ class Screen:
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._note = ""
 
-    def __enter__(self) -> "Screen":
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 

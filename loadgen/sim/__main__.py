@@ -6,6 +6,7 @@ Not for people; they have `loadgen serve`.
 import json
 import os
 import sys
+from contextlib import suppress
 
 import trio
 
@@ -33,7 +34,5 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with suppress(KeyboardInterrupt):  # the parent tells the rest
         trio.run(_main)
-    except KeyboardInterrupt:
-        pass  # Ctrl-C goes to the whole group; the parent tells the rest

@@ -1,7 +1,7 @@
 """The simulated engine: admission, prefill, decode steps, KV blocks. Pure bookkeeping in ns; knows no clock and no I/O.
 
     submit -> waiting -> prefill -> decode -> finished
-                 \\________ cancel at any point: slot and blocks are free at once
+        cancel at any point: slot and blocks are free at once
 
 A stream is admitted when a batch slot is free and the blocks of its whole length fit beside what is promised already, so no
 admitted stream ever waits for memory; what ``blocks_used`` shows grows token by token.

@@ -142,7 +142,12 @@ class SimServer:
             connection.respond(200, text)
             return True
         return await self._stream(
-            connection, asked.prompt_tokens, asked.max_tokens, asked.model, plain=False, include_usage=asked.include_usage
+            connection,
+            asked.prompt_tokens,
+            asked.max_tokens,
+            asked.model,
+            plain=False,
+            include_usage=asked.include_usage,
         )
 
     async def _stream(
@@ -328,12 +333,12 @@ class _Connection:
                 data = await self._stream.receive_some(READ_BYTES)
             except trio.BrokenResourceError:
                 return
-            self._h11.receive_data(data)
+            self._h11.receive_data(bytes(data))
             if not data:
                 return
 
     async def _receive(self) -> None:
-        self._h11.receive_data(await self._stream.receive_some(READ_BYTES))
+        self._h11.receive_data(bytes(await self._stream.receive_some(READ_BYTES)))
 
 
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error",

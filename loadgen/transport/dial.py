@@ -57,7 +57,11 @@ async def resolve(target: Target) -> tuple[Address, ...]:
         found = await trio.socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ConnectError(f"cannot resolve {target.host!r}: {getattr(error, 'strerror', None) or error}") from None
-    return tuple(Address(family, sockaddr, f"{sockaddr[0]} port {sockaddr[1]}") for family, _, _, _, sockaddr in found)
+    return tuple(Address(family, addr, _show(addr)) for family, _, _, _, addr in found)
+
+
+def _show(sockaddr: Any) -> str:
+    return f"{sockaddr[0]} port {sockaddr[1]}"
 
 
 class SocketDialer:

@@ -42,7 +42,9 @@ class LifeListener(Protocol):
 
 
 class Exchange:
-    """Attributes are readable at any time. ``ended``: no more events count. ``released``: the message is over as well,
+    """One request's answer as it comes in. Attributes are readable at any time.
+
+    ``ended``: no more events count. ``released``: the message is over as well,
     and ``reusable`` tells whether the connection may carry another request.
     """
 
@@ -118,7 +120,7 @@ class Exchange:
             self._release()
 
     def give_up(self, outcome: Outcome, detail: str, at_ns: int) -> None:
-        """This side leaves: a timeout, an abort, the end of the run. After the end mark it changes nothing."""
+        """Leave: a timeout, an abort, the end of the run; not the peer. After the end mark it changes nothing."""
         if not self.ended:
             self._broken = (outcome, detail)
             self._end(at_ns)

@@ -119,7 +119,6 @@ class TlsLink:
 def _describe(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the certificate was refused: {error.verify_message} "
-            "(give transport.tls.ca, or tls.verify: false if you mean it)"
+            f"the certificate was refused: {error.verify_message} (give transport.tls.ca, or tls.verify: false if you mean it)"
         )
     return f"TLS failed: {error.reason or error}"

@@ -4,6 +4,7 @@ Errors: WireError unsupported_content_encoding, bad_encoding, truncated_encoding
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import brotli
@@ -139,4 +140,9 @@ def _inflate(inflater: "zlib._Decompress", data: bytes, room: int) -> bytes:
     return out
 
 
-_DECODERS: Final = {"gzip": _Gzip, "x-gzip": _Gzip, "deflate": _Deflate, "br": _Brotli}
+_DECODERS: Final[dict[str, Callable[[], ContentDecoder]]] = {
+    "gzip": _Gzip,
+    "x-gzip": _Gzip,
+    "deflate": _Deflate,
+    "br": _Brotli,
+}

@@ -216,7 +216,8 @@ class ResponseParser:
         if end < 0:
             if len(buffer) > MAX_CHUNK_LINE_BYTES:
                 raise WireError(
-                    "line_too_big", f"a chunk-size line of more than {MAX_CHUNK_LINE_BYTES} bytes: {shorten(bytes(buffer))}"
+                    "line_too_big",
+                    f"a chunk-size line of more than {MAX_CHUNK_LINE_BYTES} bytes: {shorten(bytes(buffer))}",
                 )
             self._scanned = len(buffer)
             return -1

@@ -33,7 +33,9 @@ class SseEvent:
 
 
 class SseParser:
-    """``last_event_id`` is the spec's "last event ID string" (set when an event is dispatched, data or not),
+    """Feed it bytes, get events.
+
+    ``last_event_id`` is the spec's "last event ID string" (set when an event is dispatched, data or not),
     ``retry_ms`` the reconnection time the stream asked for, ``comments`` the number of comment lines.
     """
 
@@ -84,7 +86,7 @@ class SseParser:
         return []
 
     def _whole_event(self, data: bytes | bytearray | memoryview) -> SseEvent | None:
-        """The usual case without the line machinery: ``data: ...\\n\\n`` and nothing else in the read."""
+        """The usual case without the line machinery: one ``data:`` line and a blank one, and nothing else in the read."""
         raw = bytes(data)
         if (
             not raw.startswith(b"data: ")
@@ -179,9 +181,7 @@ class SseParser:
     def _too_long(self, at: int) -> None:
         begins = shorten(bytes(self._buffer[at : at + 40]))
         place = self._offset + at
-        raise WireError(
-            "line_too_big", f"a line of more than {self._max_line} bytes at byte {place}, it begins {begins}"
-        )
+        raise WireError("line_too_big", f"a line of more than {self._max_line} bytes at byte {place}, it begins {begins}")
 
 
 def _retry(digits: bytes, before: int | None) -> int | None:

@@ -11,11 +11,45 @@ from loadgen.workload.plan import Length
 
 Messages = list[dict[str, Any]]
 
-_WORDS: Final = (
-    "river stone light window garden letter winter music bridge market silver paper ocean story yellow morning engine "
-    "forest people number little always between under second happen answer question listen travel"
-).split()
-_SHARE_GPT_ROLES: Final = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
+_WORDS: Final = [
+    "river",
+    "stone",
+    "light",
+    "window",
+    "garden",
+    "letter",
+    "winter",
+    "music",
+    "bridge",
+    "market",
+    "silver",
+    "paper",
+    "ocean",
+    "story",
+    "yellow",
+    "morning",
+    "engine",
+    "forest",
+    "people",
+    "number",
+    "little",
+    "always",
+    "between",
+    "under",
+    "second",
+    "happen",
+    "answer",
+    "question",
+    "listen",
+    "travel",
+]
+_SHARE_GPT_ROLES: Final = {
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "system": "system",
+}
 
 
 class TextPrompt:

@@ -8,13 +8,34 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from loadgen.errors import Problem
 from loadgen.wire.http1_request import build_request
 from loadgen.workload.lengths import Fixed, Uniform
 from loadgen.workload.plan import (
-    Length, Limit, Phase, PhaseKind, Plan, Prompt, RequestKind, Target, Timeouts, Tls, Transport, WhenFull,
+    Length,
+    Limit,
+    Phase,
+    PhaseKind,
+    Plan,
+    Prompt,
+    RequestKind,
+    Target,
+    Timeouts,
+    Tls,
+    Transport,
+    WhenFull,
 )  # fmt: skip
 from loadgen.workload.prompts import FilePrompt, SyntheticPrompt, TextPrompt
 from loadgen.workload.sim_script import SimScript
@@ -209,9 +230,7 @@ class PhaseSpec(_Model):
     def to_phase(self, index: int) -> Phase:
         (kind,) = self._kinds()
         first, last = self.streams if isinstance(self.streams, tuple) else (self.streams, self.streams)
-        return Phase(
-            index=index, kind=kind, duration_ns=getattr(self, kind), streams_from=first, streams_to=last
-        )
+        return Phase(index=index, kind=kind, duration_ns=getattr(self, kind), streams_from=first, streams_to=last)
 
 
 class LimitSpec(_Model):

@@ -1,10 +1,10 @@
 """SLO rules: what a workload promises, one line each, checked before the run.
 
-    rule      = latency | rate
-    latency   = metric statistic op duration        ttft p99 < 2s      itl p99.9 <= 60ms    e2e mean < 10s
-    rate      = ("error_rate" | "goodput") op share error_rate < 0.1%  goodput > 95%
-    statistic = "p" number from 0 to 100 | "mean" | "min" | "max"      (p999 and p9999 mean p99.9 and p99.99)
-    op        = "<" | "<=" | ">" | ">="
+rule      = latency | rate
+latency   = metric statistic op duration        ttft p99 < 2s      itl p99.9 <= 60ms    e2e mean < 10s
+rate      = ("error_rate" | "goodput") op share error_rate < 0.1%  goodput > 95%
+statistic = "p" number from 0 to 100 | "mean" | "min" | "max"      (p999 and p9999 mean p99.9 and p99.99)
+op        = "<" | "<=" | ">" | ">="
 """
 
 import operator
@@ -58,9 +58,7 @@ def parse_slo(text: str) -> SloRule:
     if statistic is None:
         raise ValueError(f"{name} is a distribution: say which of it, {_FORM}")
     kind, quantile = _parse_statistic(statistic)
-    return SloRule(
-        text=text, metric=Metric(name), statistic=kind, quantile=quantile, op=op, bound=parse_duration(bound)
-    )
+    return SloRule(text=text, metric=Metric(name), statistic=kind, quantile=quantile, op=op, bound=parse_duration(bound))
 
 
 def _parse_statistic(text: str) -> tuple[str, float | None]:

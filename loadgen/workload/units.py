@@ -9,8 +9,23 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, ValidationInfo
 
-_DURATION_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
-_SIZE_BYTES: Final = {"B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_DURATION_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_SIZE_BYTES: Final = {
+    "B": 1,
+    "KB": 1_000,
+    "MB": 1_000_000,
+    "GB": 1_000_000_000,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+}
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
 
 
@@ -42,7 +57,7 @@ def parse_share(value: object) -> float:
     return share
 
 
-def format_duration(ns: int | float) -> str:
+def format_duration(ns: float) -> str:
     """The shortest usual writing: ``1m30s``, ``250ms``, ``20.5ms``, ``3us``."""
     if ns >= _DURATION_NS["m"] and ns % _DURATION_NS["s"] == 0:
         minutes, rest = divmod(int(ns), _DURATION_NS["m"])

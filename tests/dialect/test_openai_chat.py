@@ -105,9 +105,7 @@ def test_every_choice_owes_a_finish() -> None:
 
 
 def test_a_usage_chunk_with_an_empty_choice_owes_nothing() -> None:
-    reader = finished(
-        chunk({"content": "a"}, finish_reason="stop"), chunk({}) | {"usage": {"completion_tokens": 1}}, "[DONE]"
-    )
+    reader = finished(chunk({"content": "a"}, finish_reason="stop"), chunk({}) | {"usage": {"completion_tokens": 1}}, "[DONE]")
     assert reader.missing() == ""
 
 

@@ -53,9 +53,7 @@ def test_concurrency_is_what_was_asked() -> None:
 
 
 def test_the_limit_queues_and_the_wait_is_latency_and_a_metric() -> None:
-    run = run_virtual(
-        "load: [{hold: 1s, streams: 2}]\nlimit: {streams: 1}\nrequests: [{max_tokens: 1}]\ndrain: 5s", sim=SIM
-    )
+    run = run_virtual("load: [{hold: 1s, streams: 2}]\nlimit: {streams: 1}\nrequests: [{max_tokens: 1}]\ndrain: 5s", sim=SIM)
     waited = [r for r in run.records if r.slot_ns is not None and r.slot_ns > r.intended_ns]
     assert waited
     second = waited[0]
@@ -71,9 +69,7 @@ def test_the_limit_queues_and_the_wait_is_latency_and_a_metric() -> None:
 
 
 def test_drop_ends_a_stream_that_finds_the_limit_full() -> None:
-    run = run_virtual(
-        "load: [{hold: 1s, streams: 3}]\nlimit: {streams: 2, when_full: drop}\nfailure_pause: 200ms", sim=SIM
-    )
+    run = run_virtual("load: [{hold: 1s, streams: 3}]\nlimit: {streams: 2, when_full: drop}\nfailure_pause: 200ms", sim=SIM)
     outcomes = run.summary["streams"]["outcomes"]
     assert outcomes[Outcome.DROPPED] == 5
     assert run.summary["streams"]["error_rate"] == 0.0

@@ -7,7 +7,19 @@ import trio
 
 from loadgen.model import Outcome, StreamRecord
 from tests.support.virtual import (
-    DONE, FINISH, HEAD, LAST, MS, ROLE, Handler, VirtualRun, chunk, event, run_virtual, script, text,
+    DONE,
+    FINISH,
+    HEAD,
+    LAST,
+    MS,
+    ROLE,
+    Handler,
+    VirtualRun,
+    chunk,
+    event,
+    run_virtual,
+    script,
+    text,
 )  # fmt: skip
 
 ONE = "load: [{hold: 100ms, streams: 1}]\nfailure_pause: 10s\n"
@@ -99,7 +111,7 @@ def test_error_object_after_200_is_the_providers_whatever_follows(end: bytes) ->
     record, run = one(script(HEAD, text(), error + end))
     assert (record.outcome, record.detail) == (Outcome.PROVIDER_ERROR, "'KV cache full' (500)")
     assert record.output_events == 1
-    assert run.summary["metrics"]["e2e"] ["count"] == 0
+    assert run.summary["metrics"]["e2e"]["count"] == 0
 
 
 def test_error_event() -> None:
@@ -121,7 +133,7 @@ def test_done_alone_and_an_empty_body_are_no_success() -> None:
     lacking = "the stream ended without finish_reason for 1 choice(s)"
     assert ended(script(HEAD + DONE + LAST)) == (Outcome.TRUNCATED, lacking)
     assert ended(script(HEAD + LAST)) == (Outcome.TRUNCATED, f"{lacking} and the end mark [DONE]")
-    record, run = one(script(HEAD + DONE + LAST))
+    _, run = one(script(HEAD + DONE + LAST))
     assert run.summary["metrics"]["ttft"] == {"count": 0, "meaning": run.summary["metrics"]["ttft"]["meaning"]}
     assert (run.summary["verdict"], run.summary["exit_code"]) == ("unreachable", 3)
 
@@ -174,7 +186,7 @@ def test_status_is_quoted_with_its_body() -> None:
     answer = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     outcome, detail = ended(script(answer))
     assert outcome is Outcome.HTTP_ERROR
-    assert detail.startswith("401 Unauthorized: '{\"error\":\"bad key\"}")
+    assert detail.startswith('401 Unauthorized: \'{"error":"bad key"}')
     assert len(detail) < 300
 
 

@@ -69,7 +69,13 @@ async def test_nginx_without_buffering_adds_nothing(origin: int, tmp_path: Path)
 
 
 async def test_nginx_gzip_without_buffering_is_decoded_event_by_event(origin: int, tmp_path: Path) -> None:
-    settings = ("proxy_buffering off", "proxy_http_version 1.1", "gzip on", "gzip_types text/event-stream", "gzip_min_length 0")
+    settings = (
+        "proxy_buffering off",
+        "proxy_http_version 1.1",
+        "gzip on",
+        "gzip_types text/event-stream",
+        "gzip_min_length 0",
+    )
     with nginx(origin, tmp_path, *settings) as port:
         with trio.fail_after(15):
             summary, records = await run_real(

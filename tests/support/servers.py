@@ -61,7 +61,7 @@ def running(command: list[str], port: int, cwd: Path) -> Iterator[None]:
 
 
 # An ASGI app that sends 12 text chunks 30 ms apart, each with the moment it was sent (CLOCK_MONOTONIC, ns).
-APP: Final = '''
+APP: Final = """
 import asyncio, json, time
 
 async def app(scope, receive, send):
@@ -78,7 +78,7 @@ async def app(scope, receive, send):
         data = {"choices": [{"index": 0, "delta": {"content": "tok"}, "finish_reason": finish}], "sent": time.monotonic_ns()}
         await send({"type": "http.response.body", "body": b"data: " + json.dumps(data).encode() + b"\\n\\n", "more_body": True})
     await send({"type": "http.response.body", "body": b"data: [DONE]\\n\\n"})
-'''
+"""
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Real sockets on loopback: a run against a listener, with every part that production uses."""
 
 import ssl
-from functools import partial
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio

@@ -71,9 +71,7 @@ def run_virtual(
                 on_record=records.append,
             )
             nursery.cancel_scope.cancel()
-        return VirtualRun(
-            records=records, recorder=recorder, data=data, summary=api.summarise(data, recorder), server=server
-        )
+        return VirtualRun(records=records, recorder=recorder, data=data, summary=api.summarise(data, recorder), server=server)
 
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 

@@ -60,9 +60,7 @@ async def test_a_certificate_for_another_name_is_refused(authority: trustme.CA, 
         summary, _ = await run_real(f"{head}transport: {{tls: {{ca: ca.pem}}}}\n", folder=tmp_path)
         assert summary["exit_code"] == 3
         assert "localhost" in summary["verdict_reason"]
-        named, _ = await run_real(
-            f"{head}transport: {{tls: {{ca: ca.pem, server_name: other.example}}}}\n", folder=tmp_path
-        )
+        named, _ = await run_real(f"{head}transport: {{tls: {{ca: ca.pem, server_name: other.example}}}}\n", folder=tmp_path)
         assert named["exit_code"] == 0
 
 
@@ -97,9 +95,7 @@ async def test_dead_port_ends_the_run_with_one_sentence() -> None:
     with trio.fail_after(3):
         summary, _ = await run_real('loadgen: 1\ntarget: {url: "http://127.0.0.1:9/"}\nload: [{hold: 60s, streams: 20}]')
     assert summary["exit_code"] == 3
-    assert summary["verdict_reason"] == (
-        "the target cannot be reached: 127.0.0.1 port 9: Connection refused"
-    )
+    assert summary["verdict_reason"] == ("the target cannot be reached: 127.0.0.1 port 9: Connection refused")
 
 
 async def test_unresolvable_name() -> None:
@@ -126,4 +122,7 @@ async def test_a_large_body_to_a_server_that_answers_early() -> None:
             f'loadgen: 1\ntarget: {{url: "http://127.0.0.1:{port}/v1"}}\n'
             "requests: [{prompt: {characters: 8000000}}]\nfailure_pause: 5s\nload: [{hold: 300ms, streams: 1}]"
         )
-    assert records[0].outcome in {Outcome.HTTP_ERROR, Outcome.RESET}  # whether the answer outruns the reset is the kernel's
+    assert records[0].outcome in {
+        Outcome.HTTP_ERROR,
+        Outcome.RESET,
+    }  # whether the answer outruns the reset is the kernel's

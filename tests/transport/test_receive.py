@@ -75,7 +75,7 @@ async def test_stamps_are_the_kernels_even_when_the_loop_is_late(nursery: trio.N
             before_ns = time.monotonic_ns()
             ours.send(b"x")
             sent_ns.append((before_ns, time.monotonic_ns()))
-            time.sleep(0.005)  # noqa: ASYNC251 - the whole loop is blocked: that is the test
+            time.sleep(0.005)
             await sink.until(len(sent_ns))
         receiver.detach(theirs)
     errors = [at_ns - after_ns for (_, at_ns, _, _), (_, after_ns) in zip(sink.feeds, sent_ns, strict=True)]
@@ -101,7 +101,7 @@ async def test_what_waited_together_lies_between_the_last_poll_and_the_stamp(nur
         for _ in range(5):
             ours.send(b"x")
             sent_ns.append(time.monotonic_ns())
-            time.sleep(0.002)  # noqa: ASYNC251
+            time.sleep(0.002)
         await sink.until(5)
         receiver.detach(theirs)
     ((data, at_ns, since_ns, kernel),) = sink.feeds
