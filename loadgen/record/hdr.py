@@ -89,6 +89,11 @@ class Hdr:
             found.append(min(max(value, self.min), self.max))
         return found
 
+    def count_above(self, value_ns: float) -> int:
+        """How many values lie in buckets above that of ``value_ns``."""
+        clipped = np.clip(np.array([round(value_ns)], dtype=np.int64), LOWEST_NS, HIGHEST_NS)
+        return int(self.counts[int(_indexes(clipped)[0]) + 1 :].sum())
+
     def to_hdrh(self) -> Any:
         """A ``hdrh.histogram.HdrHistogram`` with the same content."""
         histogram = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)

@@ -56,7 +56,7 @@ def _metrics(summary: Mapping[str, Any]) -> Table:
     table.add_column("count", justify="right")
     for column in _COLUMNS:
         table.add_column(column.removesuffix("_ms"), justify="right", no_wrap=True)
-    table.add_column("meaning", style="dim", max_width=42)
+    table.add_column("meaning", style="dim")
     for name, metric in summary["metrics"].items():
         if metric["count"]:
             values = [_ms(metric[column]) for column in _COLUMNS]

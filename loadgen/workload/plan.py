@@ -28,7 +28,10 @@ class WhenFull(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One stretch of the load: so many streams open, moving linearly from one number to another (equal in hold, warmup)."""
+    """One stretch of the load: so many streams open, moving linearly from one number to another.
+
+    The two are equal in a hold and a warmup.
+    """
 
     index: int
     kind: PhaseKind
@@ -50,7 +53,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where streams go. ``path`` includes the query; ``headers`` are the user's, secrets resolved."""
+    """Where streams go. ``path`` includes the query; ``headers`` are the user's, secrets resolved; ``url`` is for display."""
 
     url: str
     scheme: str  # http | https
@@ -117,9 +120,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """None: no such timeout. ``first_token`` counts from the moment the stream got its slot, ``idle`` from the last
-    event that is not a heartbeat, ``total`` from the slot; time spent waiting for the limit is never held against the
-    target.
+    """How long a stream may take; None: no such timeout.
+
+    ``first_token`` and ``total`` count from the moment the stream got its slot, ``idle`` from the last event that is not
+    a heartbeat; time spent waiting for the limit is never held against the target.
     """
 
     connect_ns: int = 5_000_000_000

@@ -5,27 +5,19 @@ durations and sizes (except 0): a number without a unit is how a 30-second timeo
 """
 
 import re
+from decimal import Decimal
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
+
+from loadgen.errors import shorten
 
 _DURATION_NS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
+    "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000,
+}  # fmt: skip
 _SIZE_BYTES: Final = {
-    "B": 1,
-    "KB": 1_000,
-    "MB": 1_000_000,
-    "GB": 1_000_000_000,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
+    "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+}  # fmt: skip
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
 
 
@@ -33,21 +25,21 @@ def parse_duration(value: object) -> int:
     """Nanoseconds of ``250ms``, ``5s``, ``2m``, also ``1m30s``. ValueError says what was expected."""
     if value == 0 and not isinstance(value, bool):
         return 0
-    return _sum_of_parts(value, _DURATION_NS, "a duration such as 250ms, 5s or 2m")
+    return _sum_of_parts(value, _DURATION_NS, "a duration such as 250ms, 5s or 2m", "s")
 
 
 def parse_size(value: object) -> int:
     """Bytes of ``64KiB``, ``1MiB``, ``500B``."""
     if value == 0 and not isinstance(value, bool):
         return 0
-    return _sum_of_parts(value, _SIZE_BYTES, "a size such as 64KiB or 1MiB")
+    return _sum_of_parts(value, _SIZE_BYTES, "a size such as 64KiB or 1MiB", "KiB")
 
 
 def parse_share(value: object) -> float:
     """``10%`` or ``0.1`` -> 0.1."""
     expected = "a share such as 10% or 0.1, from 0 to 1"
     if isinstance(value, str) and (match := re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", value)):
-        share = float(match[1]) / 100
+        share = float(Decimal(match[1]) / 100)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         share = float(value)
     else:
@@ -68,27 +60,43 @@ def format_duration(ns: float) -> str:
     return f"{ns:.4g}ns" if ns else "0s"
 
 
-def _sum_of_parts(value: object, units: dict[str, int], expected: str) -> int:
+def write_duration(ns: int) -> str:
+    """``ns`` exactly, in the largest unit that needs no fraction: ``parse_duration`` gives the same number back."""
+    for unit in ("m", "s", "ms", "us"):
+        if ns and ns % _DURATION_NS[unit] == 0:
+            return f"{ns // _DURATION_NS[unit]}{unit}"
+    return f"{ns}ns" if ns else "0s"
+
+
+def _sum_of_parts(value: object, units: dict[str, int], expected: str, usual_unit: str) -> int:
     text = value.strip() if isinstance(value, str) else ""
-    total, at = 0.0, 0
+    total, at = Decimal(0), 0
     for match in _NUMBER.finditer(text):
         if match.start() != at or match[2] not in units:
             break
-        total += float(match[1]) * units[match[2]]
+        total += Decimal(match[1]) * units[match[2]]
         at = match.end()
     if not text or at != len(text):
-        raise ValueError(f"must be {expected}, got {value!r}")
+        bare = isinstance(value, int | float) and not isinstance(value, bool)
+        if bare or re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+            raise ValueError(f"must be {expected}, got {value!r}; add a unit: {value}{usual_unit}")
+        raise ValueError(f"must be {expected}, got {shorten(value) if isinstance(value, str) else repr(value)}")
     return round(total)
 
 
-def _duration(value: object, info: ValidationInfo) -> int:
+def _read_duration(value: object, info: ValidationInfo) -> int:
     """With ``context={"ns": True}`` whole numbers are taken as ns: what a dump of a validated model holds."""
     if isinstance(value, int) and not isinstance(value, bool) and (info.context or {}).get("ns"):
         return value
     return parse_duration(value)
 
 
-Duration = Annotated[int, BeforeValidator(_duration)]
+def _dump_duration(ns: int, info: SerializationInfo) -> int | str:
+    """With ``context={"units": True}`` a dump holds durations as people write them, without it ns."""
+    return write_duration(ns) if (info.context or {}).get("units") else ns
+
+
+Duration = Annotated[int, BeforeValidator(_read_duration), PlainSerializer(_dump_duration)]
 """A pydantic field of nanoseconds, written ``250ms``."""
 Size = Annotated[int, BeforeValidator(parse_size)]
 """A pydantic field of bytes, written ``64KiB``."""

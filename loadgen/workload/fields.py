@@ -1,0 +1,184 @@
+"""Field types of the schema: what one value of a workload may be. Their ValueErrors say what was expected."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Strict, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from loadgen.errors import shorten
+from loadgen.workload.address import check_headers, parse_url
+from loadgen.workload.prompt_file import PromptFile
+from loadgen.workload.slo import SloRule, parse_slo
+from loadgen.workload.units import Duration
+
+_NAME_CHARACTERS: Final = 100
+_UNIX_PATH_BYTES: Final = 107  # sun_path of Linux has 108, with its closing NUL (unix(7))
+_HTTP: Final = "1.1"
+_HTTP_LATER: Final = frozenset({"2", "3", "grpc"})
+
+
+def several(title: str, problems: list[tuple[tuple[str | int, ...], str, Any]]) -> ValidationError:
+    """One error that holds many, each (path below the field, message, input): pydantic adds them to its own."""
+    return ValidationError.from_exception_data(
+        title,
+        [
+            InitErrorDetails(
+                type=PydanticCustomError("value_error", "{text}", {"text": message}), loc=path, input=given
+            )
+            for path, message, given in problems
+        ],
+    )
+
+
+def describe(value: object) -> str:
+    """A value for a message: texts quoted and shortened, the rest as YAML writes it, containers by their kind."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return shorten(value)
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+    return str(value)
+
+
+def find_file(written: str, info: ValidationInfo) -> Path:
+    """The absolute path of a file that a workload names: relative ones are meant from the workload's own folder."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    path = (folder / Path(written).expanduser()).absolute()
+    if not path.exists():
+        raise ValueError(f"there is no file {path}")
+    if not path.is_file():
+        raise ValueError(f"is no file: {path}")
+    return path
+
+
+def _check_name(name: str) -> str:
+    if not name or len(name) > _NAME_CHARACTERS or not name.isprintable() or "/" in name or name.startswith("."):
+        raise ValueError(
+            f"names the run's folder: 1 to {_NAME_CHARACTERS} printable characters without /, not beginning with a "
+            f"dot, got {shorten(name)}"
+        )
+    return name
+
+
+def _check_url(url: str) -> str:
+    parse_url(url)
+    return url
+
+
+def _read_headers(value: object) -> dict[str, str]:
+    """All that is wrong with all headers at once; no value is ever shown."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a mapping (Name: value), got {describe(value)}")  # noqa: TRY004 - pydantic wants it
+    headers = {str(name): text for name, text in value.items() if isinstance(text, str)}
+    problems = [(name, "must be text: put it in quotes") for name in value if name not in headers]
+    problems += check_headers(headers)
+    if problems:
+        raise several("headers", [((name,), message, None) for name, message in problems])
+    return headers
+
+
+def _read_http(value: object) -> str:
+    """``http: 1.1`` without quotes is a YAML float; everybody means the version."""
+    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if text == _HTTP:
+        return _HTTP
+    if isinstance(text, str) and text.removesuffix(".0") in _HTTP_LATER:
+        raise ValueError(f'"{text}": this version of loadgen cannot do that yet, it speaks "{_HTTP}"')
+    raise ValueError(f'must be "{_HTTP}", got {describe(value)}')
+
+
+def _read_connections(value: object) -> int | None:
+    match value:
+        case "per-stream":
+            return None
+        case bool():
+            pass
+        case int():
+            if value < 1:
+                raise ValueError(f"must be at least 1, got {value}")
+            return value
+    raise ValueError(f"must be per-stream or a number of connections, got {describe(value)}")
+
+
+def _check_ca(written: str, info: ValidationInfo) -> str:
+    path = find_file(written, info)
+    try:
+        pem = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        raise ValueError(f"{path} holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
+    return str(path)
+
+
+def _find_unix_socket(written: str, info: ValidationInfo) -> str:
+    folder: Path = (info.context or {}).get("folder", Path())
+    path = str((folder / Path(written).expanduser()).absolute())
+    if len(path.encode()) > _UNIX_PATH_BYTES:
+        raise ValueError(f"must be at most {_UNIX_PATH_BYTES} bytes long, {path} has {len(path.encode())}")
+    return path
+
+
+def _open_prompt_file(value: object, info: ValidationInfo) -> PromptFile:
+    if isinstance(value, PromptFile):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"must be the path of a file, got {describe(value)}")  # noqa: TRY004 - pydantic wants ValueError
+    return PromptFile(find_file(value, info), value)
+
+
+def _check_body(body: dict[str, Any]) -> dict[str, Any]:
+    if body.get("stream", True) is not True:
+        raise ValueError(f"stream must stay true: loadgen measures streams, got {describe(body['stream'])}")
+    _check_numbers(body)
+    return body
+
+
+def _check_numbers(value: Any) -> None:
+    match value:
+        case float() if not math.isfinite(value):
+            raise ValueError(f"must hold numbers that JSON has, got {value}")
+        case Mapping():
+            for inner in value.values():
+                _check_numbers(inner)
+        case list() | tuple():
+            for inner in value:
+                _check_numbers(inner)
+
+
+def _read_rule(value: object) -> SloRule:
+    if isinstance(value, SloRule):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f'must be a rule such as "ttft p99 < 2s", got {describe(value)}')  # noqa: TRY004 - as above
+    return parse_slo(value)
+
+
+Text = Annotated[str, Strict(), Field(min_length=1)]
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, strict=True)]
+Weight = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+Positive = Annotated[Duration, Field(gt=0)]
+
+Name = Annotated[str, Strict(), AfterValidator(_check_name)]
+Url = Annotated[str, Strict(), AfterValidator(_check_url)]
+Headers = Annotated[dict[str, str], PlainValidator(_read_headers)]
+HttpVersion = Annotated[str, PlainValidator(_read_http)]
+Connections = Annotated[
+    int | None, PlainValidator(_read_connections), PlainSerializer(lambda n: "per-stream" if n is None else n)
+]
+CaFile = Annotated[str, Strict(), AfterValidator(_check_ca)]
+UnixSocket = Annotated[str, Strict(), AfterValidator(_find_unix_socket)]
+PromptFileField = Annotated[PromptFile, PlainValidator(_open_prompt_file), PlainSerializer(lambda file: str(file.path))]
+Body = Annotated[dict[str, Any], AfterValidator(_check_body)]
+Rule = Annotated[SloRule, PlainValidator(_read_rule), PlainSerializer(lambda rule: rule.text)]

@@ -1,0 +1,202 @@
+"""The sections of a workload file, one model each. Checks that need two keys of one section stand here too."""
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)  # fmt: skip
+
+from loadgen.workload.fields import (
+    Body,
+    CaFile,
+    Connections,
+    Count,
+    Flag,
+    Headers,
+    HttpVersion,
+    Positive,
+    PromptFileField,
+    Text,
+    UnixSocket,
+    Url,
+    Weight,
+    describe,
+)  # fmt: skip
+from loadgen.workload.lengths import LengthField
+from loadgen.workload.plan import Phase, PhaseKind, Prompt, WhenFull
+from loadgen.workload.prompts import CharactersPrompt, TextPrompt
+from loadgen.workload.sim_script import SimScript
+from loadgen.workload.units import write_duration
+
+DEFAULT_PROMPT: Final = "Say hello."
+
+
+class Section(BaseModel):
+    """Frozen, unknown keys refused; pydantic's own messages never show what was given (it may be a credential)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+
+class _Choice(Section):
+    """A section of which some keys exclude each other: those that are not given are left out of dumps."""
+
+    @model_serializer(mode="wrap")
+    def _without_nulls(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value is not None}
+
+    def _given(self, *names: str) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
+
+
+def _dump_sim(script: SimScript, info: SerializationInfo) -> dict[str, Any]:
+    """Without the shorthand, which is expanded by now and would contradict what it became."""
+    return script.model_dump(mode="json", exclude={"ttft", "itl"}, context=info.context)
+
+
+class TargetSpec(_Choice):
+    url: Url | None = Field(default=None, repr=False)
+    sim: Annotated[SimScript, PlainSerializer(_dump_sim)] | None = None
+    dialect: Literal["openai-chat", "plain-sse"] = "openai-chat"  # the keys of dialect.DIALECTS; a test compares
+    headers: Headers = Field(default={}, repr=False)
+    model: Text | None = Field(default=None, description="auto: the first one that GET /v1/models names")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        match self._given("url", "sim"):
+            case []:
+                raise ValueError("needs url (where streams go) or sim (the simulated server)")
+            case [_, _]:
+                raise ValueError("takes url or sim, not both; to override one, --set target.sim=null")
+        return self
+
+
+class TlsSpec(Section):
+    verify: Flag = True
+    ca: CaFile | None = None
+    server_name: Text | None = Field(default=None, description="SNI and name in the certificate, if not the URL's host")
+
+
+class TransportSpec(Section):
+    http: HttpVersion = "1.1"
+    connections: Connections = Field(default=None, description="per-stream, or a pool of so many with keep-alive")
+    tls: TlsSpec = TlsSpec()
+    unix: UnixSocket | None = Field(
+        default=None, description="a unix socket to connect to instead of the URL's host and port"
+    )
+
+
+class PromptSpec(_Choice):
+    """``prompt: "..."`` is short for ``{text: "..."}``."""
+
+    text: Text | None = None
+    file: PromptFileField | None = None
+    characters: LengthField | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_text(cls, data: Any) -> Any:
+        return {"text": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if len(given := self._given("text", "file", "characters")) != 1:
+            raise ValueError(f"must have exactly one of text, file, characters, got {' and '.join(given) or 'none'}")
+        return self
+
+    def build(self) -> Prompt:
+        if self.file is not None:
+            return self.file
+        return TextPrompt(self.text or "") if self.characters is None else CharactersPrompt(self.characters)
+
+
+class RequestSpec(Section):
+    weight: Weight = 1.0
+    prompt: PromptSpec = PromptSpec(text=DEFAULT_PROMPT)
+    max_tokens: LengthField | None = Field(default=None, description="null: the request names none; left out: 128")
+    body: Body = Field(default={}, description="merged over what the dialect sends, and has the last word")
+
+
+class PhaseSpec(_Choice):
+    """Exactly one of warmup, hold, ramp with its duration. ``streams`` is one number, in a ramp ``[from, to]``."""
+
+    warmup: Positive | None = None
+    hold: Positive | None = None
+    ramp: Positive | None = None
+    streams: Any  # after the kinds: its check looks at them
+
+    @field_validator("streams", mode="plain")
+    @classmethod
+    def _read_streams(cls, value: Any, info: ValidationInfo) -> int | tuple[int, int]:
+        given = {kind for kind in PhaseKind if info.data.get(kind) is not None}
+        is_ramp, is_other = given == {PhaseKind.RAMP}, bool(given) and PhaseKind.RAMP not in given
+        if isinstance(value, list | tuple):
+            if is_other:
+                raise ValueError("must be one number; [from, to] is for a ramp")
+            if len(value) != 2 or not all(map(_is_whole, value)):
+                raise ValueError("must be two whole numbers [from, to], such as [1, 400]")
+            first, last = value
+            if first < 0 or last < 1:
+                raise ValueError(f"must be [from, to] with from at least 0 and to at least 1, got [{first}, {last}]")
+            return first, last
+        if not _is_whole(value):
+            raise ValueError(f"must be a whole number, got {describe(value)}")
+        if is_ramp:
+            raise ValueError(f"must be [from, to] in a ramp, such as [1, {max(value, 1)}], got {value}")
+        if value < 1:
+            raise ValueError(f"must be at least 1, got {value}")
+        return int(value)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if len(given := self._given(*PhaseKind)) != 1:
+            raise ValueError(f"must have exactly one of warmup, hold, ramp, got {' and '.join(given) or 'none'}")
+        return self
+
+    @property
+    def kind(self) -> PhaseKind:
+        return PhaseKind(self._given(*PhaseKind)[0])
+
+    def to_phase(self, index: int) -> Phase:
+        first, last = self.streams if isinstance(self.streams, tuple) else (self.streams, self.streams)
+        kind = self.kind
+        return Phase(index=index, kind=kind, duration_ns=getattr(self, kind), streams_from=first, streams_to=last)
+
+
+class LimitSpec(Section):
+    streams: Count
+    when_full: WhenFull = WhenFull.QUEUE
+
+
+class TimeoutsSpec(Section):
+    """``null`` switches a timeout off.
+
+    None is set for the total by default: a stream that is long but alive is no failure, and cutting it would take the
+    slowest values out of every percentile. ``first_token`` and ``idle`` find the dead ones: two minutes let a loaded
+    server be slow, and still end the streams of one that hangs.
+    """
+
+    total: Positive | None = None  # first: the checks of the others look at it
+    connect: Positive = 5_000_000_000
+    first_token: Positive | None = 120_000_000_000
+    idle: Positive | None = 120_000_000_000
+
+    @field_validator("first_token", "idle")
+    @classmethod
+    def _within_total(cls, value: int | None, info: ValidationInfo) -> int | None:
+        total = info.data.get("total")
+        if value is not None and total is not None and value > total:
+            raise ValueError(f"must not be longer than total ({write_duration(total)}), got {write_duration(value)}")
+        return value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
