@@ -117,13 +117,21 @@ class _Brotli:
         if not data:
             return b""
         self._begun = True
+        out: list[bytes] = []
+        room = MAX_DECODED_BYTES
         try:
-            out = bytes(self._decoder.process(data, output_buffer_limit=MAX_DECODED_BYTES))
+            # The limit is a hint, and what it holds back comes with the next call only: ask until nothing more comes.
+            while piece := self._decoder.process(data, output_buffer_limit=room):
+                out.append(piece)
+                room -= len(piece)
+                data = b""
+                if room <= 0:
+                    raise WireError("decoded_too_big", f"more than {MAX_DECODED_BYTES} bytes out of one read")
+                if self._decoder.is_finished():
+                    break
         except brotli.error as error:
             raise WireError("bad_encoding", f"not brotli data: {error}") from None
-        if not self._decoder.can_accept_more_data():
-            raise WireError("decoded_too_big", f"more than {MAX_DECODED_BYTES} bytes out of one read")
-        return out
+        return b"".join(out)
 
     def close(self) -> None:
         if self._begun and not self._decoder.is_finished():
