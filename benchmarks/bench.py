@@ -26,9 +26,9 @@ import numpy as np
 import trio
 
 from loadgen.clock import SystemClock
+from loadgen.dialect import openai_chat
 from loadgen.engine import stream as stream_module
 from loadgen.engine.run import execute
-from loadgen.dialect import openai_chat
 from loadgen.record.recorder import Recorder
 from loadgen.record.timeline import Timeline
 from loadgen.report.progress import Silent
@@ -153,7 +153,7 @@ def keep_stamps(kept: list[tuple[array, list[int]]]) -> None:
             super().__init__(gap, width)
             kept.append((self.outputs, []))
 
-    def reader(self, choices: int = 1):  # noqa: ANN001, ANN202, ARG001
+    def reader(self, choices: int = 1):  # noqa: ANN001, ANN202
         made = Reader(choices)
         kept[-1] = (kept[-1][0], made.sent)
         return made

@@ -1,5 +1,10 @@
 """`loadgen serve`: the simulated inference server, to try things on."""
 
+import json
+import os
+import signal
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,27 +23,35 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     script: Annotated[Path | None, typer.Option(help="YAML file with what may stand under `sim:`.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. --set ttft=100ms.")
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. --set jitter=10%.")
     ] = None,
+    ttft: Annotated[str | None, typer.Option(help="Short for --set ttft=...: time to the first token, e.g. 250ms.")] = None,
+    itl: Annotated[str | None, typer.Option(help="Short for --set itl=...: gap between tokens, e.g. 20ms.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help='Once it listens, print {"url", "pid"} on stdout.')] = False,
 ) -> None:
     """Serve simulated token streams: POST /v1/chat/completions, GET /v1/models, /health, /metrics, /sse."""
+    overrides = [*(set_ or ()), *(f"{key}={value}" for key, value in (("ttft", ttft), ("itl", itl)) if value is not None)]
+    trio.run(partial(_serve, load_sim_script(script, overrides), host, port, ready_json=json_))
+
+
+async def _serve(script: SimScript, host: str, port: int, *, ready_json: bool) -> None:
+    """Until SIGINT or SIGTERM."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        trio.run(_serve, load_sim_script(script, set_ or ()), host, port)
-    except KeyboardInterrupt:
-        raise typer.Exit(0) from None
+        listeners, url = await open_listeners(host, port)
     except OSError as error:
         raise typer.BadParameter(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
-
-
-async def _serve(script: SimScript, host: str, port: int) -> None:
-    console = Console(stderr=True)
-    listeners, url = await open_listeners(host, port)
     server = SimServer(script)
-    console.print(f"simulated server on {url} (Ctrl-C ends it); try", highlight=False, soft_wrap=True)
-    body = '{"messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 10}'
-    console.print(f"  curl -N {url}/v1/chat/completions -d '{body}'", highlight=False, soft_wrap=True)
-    try:
-        await server.run(listeners)
-    finally:
-        ended = ", ".join(f"{count} {state}" for state, count in server.finished.items()) or "no streams"
-        console.print(f"{ended}; at most {server.max_open} open at once", highlight=False)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, listeners)
+            console.print(f"simulated server on {url} (Ctrl-C ends it); try")
+            body = '{"messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 10}'
+            console.print(f"  curl -N {url}/v1/chat/completions -d '{body}'", markup=False)
+            if ready_json:
+                sys.stdout.write(json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+                sys.stdout.flush()
+            async for _ in signals:
+                nursery.cancel_scope.cancel()
+    ended = ", ".join(f"{count} {state}" for state, count in server.ended.items()) or "none"
+    console.print(f"streams: {ended}; at most {server.max_open} open at once")

@@ -3,10 +3,10 @@
 Not for people; they have `loadgen serve`.
 """
 
+import gc
 import json
 import os
 import sys
-from contextlib import suppress
 
 import trio
 
@@ -16,23 +16,23 @@ from loadgen.workload.sim_script import SimScript
 
 
 async def _main() -> None:
-    stdin = trio.lowlevel.FdStream(os.dup(sys.stdin.fileno()))
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        data = await stdin.receive_some()
-        if not data:
-            return
-        line += data
-    server = SimServer(SimScript.from_json(line.decode()))
-    listeners, url = await open_listeners("127.0.0.1", 0)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.run, listeners)
-        print(json.dumps({"url": url, "pid": os.getpid()}), flush=True)  # noqa: T201 - the parent reads it
-        while await stdin.receive_some():
-            pass
-        nursery.cancel_scope.cancel()  # the parent closed our stdin, or died
+    async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stdin:
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            data = await stdin.receive_some()
+            if not data:
+                return  # the parent died first
+            line += data
+        server = SimServer(SimScript.from_json(line.decode()))
+        listeners, url = await open_listeners("127.0.0.1", 0)
+        gc.freeze()  # what is loaded by now is never garbage; full collections need not look at it
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, listeners)
+            print(json.dumps({"url": url, "pid": os.getpid()}), flush=True)  # noqa: T201 - the parent reads it
+            while await stdin.receive_some():
+                pass
+            nursery.cancel_scope.cancel()  # the parent closed our stdin, or died
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):  # the parent tells the rest
-        trio.run(_main)
+    trio.run(_main)

@@ -1,41 +1,34 @@
 """The simulated server's own counters as Prometheus text, under vLLM's names where vLLM has one."""
 
-from typing import TYPE_CHECKING
-
+from loadgen.sim.delivery import Delivery
 from loadgen.sim.scheduler import State
-
-if TYPE_CHECKING:
-    from loadgen.sim.server import SimServer
+from loadgen.workload.sim_script import SimScript
 
 
-def format_metrics(server: "SimServer") -> str:
-    """The text of /metrics."""
-    scheduler = server.scheduler
-    lines = [
-        _gauge("vllm:num_requests_running", "Streams in the batch.", len(scheduler.running)),
-        _gauge("vllm:num_requests_waiting", "Streams that wait for a place.", len(scheduler.waiting)),
-        _gauge("vllm:kv_cache_usage_perc", "KV blocks in use, 0 to 1.", scheduler.blocks_used / server.script.kv.blocks),
-        _counter("vllm:generation_tokens_total", "Tokens generated.", scheduler.generated_tokens),
-        _counter("vllm:prompt_tokens_total", "Prompt tokens prefilled.", scheduler.prompt_tokens),
-        _counter(
-            'vllm:request_success_total{finished_reason="length"}', "Streams that finished.",
-            server.finished[State.FINISHED],
+def format_metrics(delivery: Delivery, script: SimScript) -> str:
+    """The text of /metrics (exposition format 0.0.4)."""
+    scheduler = delivery.scheduler
+    usage = scheduler.blocks_used / script.kv.blocks
+    samples = [
+        ("vllm:num_requests_running", "gauge", "Streams in the batch.", len(scheduler.running)),
+        ("vllm:num_requests_waiting", "gauge", "Streams that wait for a place.", len(scheduler.waiting)),
+        ("vllm:kv_cache_usage_perc", "gauge", "KV blocks held, 1 means all.", usage),
+        ("vllm:generation_tokens_total", "counter", "Tokens made.", scheduler.generated_tokens),
+        ("vllm:prompt_tokens_total", "counter", "Prompt tokens of admitted streams.", scheduler.prompt_tokens),
+        (
+            'vllm:request_success_total{finished_reason="length"}', "counter", "Streams that finished.",
+            delivery.ended[State.FINISHED],
         ),
-        _counter("loadgen_sim_aborts_total", "Streams whose client left.", server.finished[State.ABORTED]),
-        _gauge("loadgen_sim_open_streams", "Streams running or waiting.", scheduler.open),
-        _gauge("loadgen_sim_max_open_streams", "The most of them at once.", server.max_open),
+        ("loadgen_sim_aborts_total", "counter", "Streams whose client left.", delivery.ended[State.ABORTED]),
+        ("loadgen_sim_faults_total", "counter", "Streams that a scripted fault ended.", delivery.ended[State.FAULT]),
+        ("loadgen_sim_rejected_total", "counter", "Streams answered 429.", delivery.rejected),
+        ("loadgen_sim_open_streams", "gauge", "Streams running or waiting.", scheduler.open),
+        ("loadgen_sim_max_open_streams", "gauge", "The most of them at once.", delivery.max_open),
     ]  # fmt: skip
-    return "".join(lines)
+    return "".join(map(_format_sample, samples))
 
 
-def _gauge(name: str, meaning: str, value: float) -> str:
-    return _sample(name, meaning, "gauge", value)
-
-
-def _counter(name: str, meaning: str, value: float) -> str:
-    return _sample(name, meaning, "counter", value)
-
-
-def _sample(name: str, meaning: str, kind: str, value: float) -> str:
+def _format_sample(sample: tuple[str, str, str, float]) -> str:
+    name, kind, meaning, value = sample
     family = name.partition("{")[0]
-    return f"# HELP {family} {meaning}\n# TYPE {family} {kind}\n{name} {value:g}\n"
+    return f"# HELP {family} {meaning}\n# TYPE {family} {kind}\n{name} {value}\n"

@@ -1,346 +1,211 @@
-"""The simulated inference server over HTTP/1.1: connections in, scheduled tokens out.
+"""The simulated inference server: HTTP requests in, scheduled tokens out. A test target with known truth.
 
-One task per connection reads requests (h11); one scheduler task sends every token of every stream when it is due, straight
-into the socket, and stamps it just before. What was sent and when is kept in ``log``: known truth for tests.
+One task per connection reads requests; the delivery's one task writes all tokens. What was sent and when is in ``log`` and
+at GET /sim/streams.
 
-Endpoints: POST /v1/chat/completions, GET /v1/models, /health, /metrics, /sim/streams, POST /sim/reset, and any method on
-/sse (plain events, `?n=`). A client that closes or half-closes is gone: its stream ends at once and its blocks are free.
+    POST /v1/chat/completions   stream: true -> SSE, else JSON (at the same time as the last event would come)
+    GET  /v1/models  /health  /metrics
+    GET  /sim/streams?last=N    the N (1,000) streams that ended last, and all open ones
+    POST /sim/reset             forget ended streams and counts
+    any  /sse?n=N               plain events
+
+A client that closes or half-closes is gone, as for uvicorn: its stream ends at once and its slot and blocks are free.
 """
 
-import time
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
-import h11
 import msgspec
 import trio
 
-from loadgen.clock import NS_PER_S, Clock, SystemClock
+from loadgen.clock import Clock, SystemClock
 from loadgen.sim import chat
+from loadgen.sim.delivery import Delivery, LoggedStream
+from loadgen.sim.http import BadRequestError, Connection, Framing, Request
 from loadgen.sim.metrics import format_metrics
 from loadgen.sim.outlet import Outlet
+from loadgen.sim.reply import FAULT_MESSAGE, PlainReply, Reply, build_error
 from loadgen.sim.scheduler import Job, Scheduler, State
 from loadgen.workload.sim_script import FaultKind, SimScript
 
-READ_BYTES: Final = 64 * 1024
-LOG_STREAMS: Final = 100_000  # finished streams kept in the log
 RETRY_AFTER_S: Final = 1
 PLAIN_EVENTS: Final = 16
-_STREAM_HEAD: Final = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"
-    b"Server: loadgen-sim\r\nTransfer-Encoding: chunked\r\n\r\n"
-)
-
-
-@dataclass(eq=False, slots=True)
-class Stream:
-    """A job with the connection it is sent on. ``over`` is cancelled when nothing more will be written to it."""
-
-    job: Job
-    outlet: Outlet
-    writer: chat.ChunkWriter
-    include_usage: bool
-    plain: bool
-    last_write_ns: int
-    over: trio.CancelScope = field(default_factory=trio.CancelScope)
-    role_sent: bool = False
-    hang_up: bool = False  # close the connection, the message stays incomplete
+REPORTED_STREAMS: Final = 1_000
+MAX_QUERY_NUMBER: Final = 1_000_000
 
 
 class SimServer:
-    """``serve_stream`` for one connection of any kind, ``run`` for the scheduler and listeners."""
+    """``run`` must be running; ``serve_stream`` speaks on one connection of any kind.
+
+    Real sockets: ``await nursery.start(server.run, listeners)``. Tests: ``await nursery.start(server.run)`` and
+    ``nursery.start_soon(server.serve_stream, one_half)`` with a TrioClock: under a MockClock all stamps are exact.
+    """
 
     def __init__(self, script: SimScript, clock: Clock | None = None) -> None:
         self.script = script
-        self.scheduler = Scheduler(script)
-        self.log: deque[Job] = deque(maxlen=LOG_STREAMS)
-        self.finished: Counter[str] = Counter()
-        self.max_open = 0
-        self._clock = clock or SystemClock()
-        self._streams: dict[Job, Stream] = {}
-        self._changed = trio.Event()
+        self._delivery = Delivery(script, clock or SystemClock())
+
+    @property
+    def log(self) -> deque[LoggedStream]:
+        """Ended streams, oldest first; the last 20,000."""
+        return self._delivery.log
+
+    @property
+    def ended(self) -> Counter[State]:
+        """How many streams ended, by state."""
+        return self._delivery.ended
+
+    @property
+    def max_open(self) -> int:
+        """The most streams open at once, waiting ones included."""
+        return self._delivery.max_open
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self._delivery.scheduler
 
     async def run(
         self,
-        listeners: "list[trio.SocketListener] | tuple[()]" = (),
+        listeners: Sequence[trio.SocketListener] = (),
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Schedule tokens, and accept connections on the listeners, until cancelled."""
+        """Make tokens, and accept connections on the listeners, until cancelled.
+
+        Cancellation closes the listeners and their connections and aborts their streams; nothing is sent any more.
+        """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._schedule)
-            if self.script.heartbeat is not None:
-                nursery.start_soon(self._beat, self.script.heartbeat)
+            nursery.start_soon(self._delivery.run)
             if listeners:
                 await nursery.start(trio.serve_listeners, self.serve_stream, listeners)
             task_status.started()
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
-        """Speak HTTP/1.1 on one connection until either side closes it."""
+        """Speak HTTP/1 on one connection until either side closes it. Cancellation closes it and aborts its stream."""
+        outlet = Outlet(stream)
         async with stream, trio.open_nursery() as nursery:
-            outlet = Outlet(stream)
             nursery.start_soon(outlet.run)
-            connection = _Connection(stream, outlet)
+            connection = Connection(stream, outlet, keep_alive=self.script.keep_alive)
             try:
                 while (request := await connection.next_request()) is not None:
-                    if not await self._answer(connection, *request):
+                    if not await self._answer(connection, outlet, request):
                         break
                 await outlet.drain()
-            except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
-                pass  # the client left, or sent what is no HTTP
+            except BadRequestError as error:
+                outlet.write(_error(Framing(chunked=False, close=True), error.status, str(error)))
+                await outlet.drain()
+            except trio.BrokenResourceError:
+                pass  # the client left
+            finally:
+                outlet.stop()
             nursery.cancel_scope.cancel()
 
-    def streams_report(self) -> list[dict[str, Any]]:
-        """Finished and open streams: arrival and the moment each event was sent, monotonic ns."""
-        return [
-            {"id": job.number, "state": job.state, "arrived_ns": job.arrived_ns, "prompt_tokens": job.prompt_tokens,
-             "tokens": job.produced, "sent_ns": list(job.sent_ns)}
-            for job in (*self.log, *self._streams)
-        ]  # fmt: skip
+    def streams(self, last: int = REPORTED_STREAMS) -> list[dict[str, Any]]:
+        """What GET /sim/streams says: the ``last`` ended streams, oldest first, then the open ones."""
+        delivery = self._delivery
+        ended = islice(delivery.log, max(len(delivery.log) - last, 0), None)
+        return [_report(stream) for stream in (*ended, *delivery.describe_open())]
 
-    # ---- requests
-
-    async def _answer(self, connection: "_Connection", request: h11.Request, body: bytes) -> bool:
+    async def _answer(self, connection: Connection, outlet: Outlet, request: Request) -> bool:
         """Answer one request; False: close the connection afterwards."""
-        target = urlsplit(request.target.decode("ascii"))
-        match request.method, target.path:
-            case b"POST", "/v1/chat/completions":
-                return await self._chat(connection, body)
+        framing = request.framing
+        match request.method, request.path:
+            case "POST", "/v1/chat/completions":
+                return await self._chat(connection, outlet, request)
             case _, "/sse":
-                events = int(parse_qs(target.query).get("n", [str(PLAIN_EVENTS)])[0])
-                return await self._stream(connection, 1, events, chat.DEFAULT_MODEL, plain=True, include_usage=False)
-            case b"GET", "/v1/models":
-                models = {"object": "list", "data": [{"id": chat.DEFAULT_MODEL, "object": "model"}]}
-                connection.respond(200, msgspec.json.encode(models))
-            case b"GET", "/health":
-                connection.respond(200, b"{}")
-            case b"GET", "/metrics":
-                connection.respond(200, format_metrics(self).encode(), "text/plain; version=0.0.4")
-            case b"GET", "/sim/streams":
-                connection.respond(200, msgspec.json.encode(self.streams_report()))
-            case b"POST", "/sim/reset":
-                self.log.clear()
-                self.max_open = 0
-                connection.respond(200, b"{}")
-            case _:
-                connection.respond(404, chat.error_body(f"no such path: {target.path}", "invalid_request_error", 404))
-        return True
+                events = _number(request, "n", PLAIN_EVENTS, range(1, MAX_QUERY_NUMBER + 1))
+                return await self._plain(connection, outlet, framing, events)
+            case "GET", "/v1/models":
+                answer = framing.message(200, chat.build_models())
+            case "GET", "/health":
+                answer = framing.message(200, b"{}")
+            case "GET", "/metrics":
+                text = format_metrics(self._delivery, self.script).encode()
+                answer = framing.message(200, text, "text/plain; version=0.0.4; charset=utf-8")
+            case "GET", "/sim/streams":
+                last = _number(request, "last", REPORTED_STREAMS, range(MAX_QUERY_NUMBER))
+                answer = framing.message(200, msgspec.json.encode(self.streams(last)))
+            case "POST", "/sim/reset":
+                self._delivery.reset()
+                answer = framing.message(200, b"{}")
+            case method, path:
+                answer = _error(framing, 404, f"nothing is served at {method} {path}")
+        outlet.write(answer)
+        return not framing.close
 
-    async def _chat(self, connection: "_Connection", body: bytes) -> bool:
+    async def _chat(self, connection: Connection, outlet: Outlet, request: Request) -> bool:
+        framing = request.framing
         try:
-            asked = chat.parse_chat(body)
-        except (ValueError, TypeError) as error:
-            connection.respond(400, chat.error_body(str(error), "invalid_request_error", 400))
-            return True
-        if not self.scheduler.fits(asked.prompt_tokens + asked.max_tokens):
-            connection.respond(400, chat.error_body("longer than the KV cache", "invalid_request_error", 400))
-            return True
-        if not asked.stream:
-            text = chat.completion(0, asked.model, self._now_s(), asked.prompt_tokens, asked.max_tokens)
-            connection.respond(200, text)
-            return True
-        return await self._stream(
-            connection,
-            asked.prompt_tokens,
-            asked.max_tokens,
-            asked.model,
-            plain=False,
-            include_usage=asked.include_usage,
-        )
+            asked = chat.parse_chat(request.body)
+        except ValueError as error:
+            outlet.write(_error(framing, 400, str(error)))
+            return not framing.close
+
+        def build_reply(job: Job) -> Reply:
+            return chat.ChatEvents(job, asked, framing, self.script) if asked.stream else chat.ChatJson(job, asked, framing)
+
+        return await self._stream(connection, outlet, framing, asked.prompt_tokens, asked.max_tokens, build_reply)
+
+    async def _plain(self, connection: Connection, outlet: Outlet, framing: Framing, events: int) -> bool:
+        def build_reply(_: Job) -> Reply:
+            return PlainReply(framing, stamps=self.script.stamps)
+
+        return await self._stream(connection, outlet, framing, 1, events, build_reply)
 
     async def _stream(
-        self, connection: "_Connection", prompt: int, tokens: int, model: str, *, plain: bool, include_usage: bool
+        self,
+        connection: Connection,
+        outlet: Outlet,
+        framing: Framing,
+        prompt_tokens: int,
+        max_tokens: int,
+        build_reply: Callable[[Job], Reply],
     ) -> bool:
-        """Run one stream to its end. False when the connection cannot be used again."""
-        if not self.scheduler.accepts():
-            body = chat.error_body("too many streams", "rate_limit_exceeded", 429)
-            connection.respond(429, body, headers=f"Retry-After: {RETRY_AFTER_S}\r\n")
-            return True
-        now_ns = self._clock.now_ns()
-        job = self.scheduler.submit(prompt, tokens, now_ns)
-        self.max_open = max(self.max_open, self.scheduler.open)
+        """One stream to its end; or why there is none: too long, not let in, or what a fault says instead of it."""
+        if not self.scheduler.fits(prompt_tokens, max_tokens):
+            message = f"{prompt_tokens} prompt and {max_tokens} new tokens are more than the KV cache holds"
+            outlet.write(_error(framing, 400, message))
+            return not framing.close
+        job = self._delivery.submit(prompt_tokens, max_tokens)
+        if job is None:
+            body = build_error("too many streams", "rate_limit_exceeded", 429)
+            outlet.write(framing.message(429, body, "application/json", f"Retry-After: {RETRY_AFTER_S}"))
+            return not framing.close
         fault = job.fault
-        if fault is not None and fault.kind in {FaultKind.STATUS, FaultKind.HTML}:
-            self._close_job(job, State.FAULT)
-            if fault.kind is FaultKind.HTML:
-                connection.respond(200, b"<html><body>Welcome!</body></html>", "text/html")
-            else:
-                connection.respond(fault.status, chat.error_body("scripted fault", "server_error", fault.status))
-            return True
-        writer = chat.ChunkWriter(job.number, model, self._now_s())
-        stream = Stream(job, connection.outlet, writer, include_usage, plain, now_ns)
-        self._streams[job] = stream
-        stream.outlet.write(_STREAM_HEAD)
-        self._changed.set()
-        role_first = self.script.role_first
-        with stream.over:
-            if role_first is not None and not plain:
-                await trio.sleep_until(self._clock.trio_deadline(now_ns + role_first))
-                self._send_role(stream)
-            await connection.wait_for_disconnect()
-            self._close_job(job, State.ABORTED)
-            return False
-        return not stream.hang_up
-
-    # ---- tokens
-
-    async def _schedule(self) -> None:
-        """Send what is due, sleep until the next is; everything due by a wake-up goes out in it."""
-        scheduler, clock = self.scheduler, self._clock
-        while True:
-            self._changed = trio.Event()
-            for job in scheduler.due(clock.now_ns()):
-                stream = self._streams.get(job)
-                if stream is not None and job in scheduler.running:
-                    self._send_event(stream)
-            due_ns = scheduler.next_due_ns()
-            if due_ns is None:
-                await self._changed.wait()
-            else:
-                with trio.move_on_at(clock.trio_deadline(due_ns)):
-                    await self._changed.wait()
-
-    def _send_event(self, stream: Stream) -> None:
-        job, outlet, script = stream.job, stream.outlet, self.script
-        if job.fault is not None and job.produced >= job.fault.after and self._play_fault(stream, job.fault.kind):
-            return
-        if outlet.full:
-            self.scheduler.hold(job)
-            return
-        first = job.produced
-        tokens = self.scheduler.produce(job)
-        if not stream.role_sent and not stream.plain:
-            self._send_role(stream)
-        now_ns = self._clock.now_ns()
-        job.sent_ns.append(now_ns)
-        stream.last_write_ns = now_ns
-        if stream.plain:
-            outlet.write(chat.sse_chunk(b'data: {"n":%d,"mono_ns":%d}\n\n' % (first, now_ns)))
+        if fault is None or fault.kind not in {FaultKind.STATUS, FaultKind.HTML}:
+            return await self._delivery.serve(job, outlet, build_reply(job), connection.wait_for_disconnect)
+        self._delivery.end(job, State.FAULT)
+        if fault.kind is FaultKind.HTML:
+            outlet.write(framing.message(200, b"<!doctype html><title>Welcome</title>\n", "text/html"))
         else:
-            kind = "reasoning_content" if first < script.reasoning else "content"
-            outlet.write(stream.writer.token(first, tokens, kind, (now_ns, time.time_ns()) if script.stamps else None))
-        if job.produced >= job.max_tokens:
-            self._finish(stream, done=not (job.fault is not None and job.fault.kind is FaultKind.NO_DONE))
-
-    def _send_role(self, stream: Stream) -> None:
-        stream.role_sent = True
-        stream.outlet.write(stream.writer.role())
-
-    def _finish(self, stream: Stream, *, done: bool) -> None:
-        if not stream.plain:
-            end = stream.writer.finish("length")
-            if stream.include_usage:
-                end += stream.writer.usage(stream.job.prompt_tokens, stream.job.produced)
-            stream.outlet.write(end + (chat.DONE if done else b""))
-        stream.outlet.write(chat.LAST_CHUNK)
-        self._close_job(stream.job, State.FINISHED)
-        stream.over.cancel()
-
-    def _play_fault(self, stream: Stream, kind: FaultKind) -> bool:
-        """Break the stream as scripted; False for a fault that comes only at the end."""
-        outlet = stream.outlet
-        match kind:
-            case FaultKind.ERROR_OBJECT:
-                error = b"data: " + chat.error_body("scripted fault", "server_error", 500) + b"\n\n"
-                outlet.write(chat.sse_chunk(error) + chat.DONE + chat.LAST_CHUNK)
-            case FaultKind.ERROR_EVENT:
-                error = b"event: error\ndata: " + chat.error_body("scripted fault", "server_error", 500) + b"\n\n"
-                outlet.write(chat.sse_chunk(error) + chat.LAST_CHUNK)
-            case FaultKind.CUT_CLEAN:
-                outlet.write(chat.LAST_CHUNK)
-            case FaultKind.CUT_IN_CHUNK:
-                outlet.write(b'ff\r\ndata: {"choi')
-                stream.hang_up = True
-            case FaultKind.RESET:
-                outlet.set_reset_on_close()
-                stream.hang_up = True
-            case FaultKind.STALL:
-                self._close_job(stream.job, State.FAULT)
-                return True  # the connection stays open and silent
-            case _:
-                return False
-        self._close_job(stream.job, State.FAULT)
-        stream.over.cancel()
-        return True
-
-    async def _beat(self, every_ns: int) -> None:
-        """Comments on streams that have been silent for so long."""
-        while True:
-            await trio.sleep(every_ns / NS_PER_S / 4)
-            now_ns = self._clock.now_ns()
-            for stream in self._streams.values():
-                if now_ns - stream.last_write_ns >= every_ns:
-                    stream.last_write_ns = now_ns
-                    stream.outlet.write(chat.PING)
-
-    def _close_job(self, job: Job, state: State) -> None:
-        if job.state in {State.FINISHED, State.ABORTED, State.FAULT}:
-            return
-        self.scheduler.end(job, state, self._clock.now_ns())
-        self._streams.pop(job, None)
-        self.finished[state] += 1
-        self.log.append(job)
-        self._changed.set()
-
-    @staticmethod
-    def _now_s() -> int:
-        return int(time.time())
+            outlet.write(_error(framing, fault.status, FAULT_MESSAGE, "server_error"))
+        return not framing.close
 
 
-class _Connection:
-    """Requests of one connection, one after another, and short answers to them."""
-
-    def __init__(self, stream: trio.abc.Stream, outlet: Outlet) -> None:
-        self.outlet = outlet
-        self._stream = stream
-        self._h11 = h11.Connection(h11.SERVER)
-
-    async def next_request(self) -> tuple[h11.Request, bytes] | None:
-        """The next request with its body; None when the client closed between requests."""
-        if self._h11.our_state is not h11.IDLE:
-            trailing = self._h11.trailing_data[0]
-            self._h11 = h11.Connection(h11.SERVER)
-            if trailing:
-                self._h11.receive_data(trailing)
-        request: h11.Request | None = None
-        body = bytearray()
-        while True:
-            event = self._h11.next_event()
-            match event:
-                case h11.NEED_DATA:
-                    await self._receive()
-                case h11.Request():
-                    request = event
-                    if self._h11.they_are_waiting_for_100_continue:
-                        self.outlet.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                case h11.Data():
-                    body += event.data
-                case h11.EndOfMessage():
-                    assert request is not None
-                    return request, bytes(body)
-                case _:
-                    return None
-
-    def respond(self, status: int, body: bytes, content_type: str = "application/json", headers: str = "") -> None:
-        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\nContent-Type: {content_type}\r\n{headers}"
-        self.outlet.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-    async def wait_for_disconnect(self) -> None:
-        """Return when the client has closed its side. Bytes that come meanwhile are the next request's."""
-        while True:
-            try:
-                data = await self._stream.receive_some(READ_BYTES)
-            except trio.BrokenResourceError:
-                return
-            self._h11.receive_data(bytes(data))
-            if not data:
-                return
-
-    async def _receive(self) -> None:
-        self._h11.receive_data(bytes(await self._stream.receive_some(READ_BYTES)))
+def _error(framing: Framing, status: int, message: str, kind: str = "invalid_request_error") -> bytes:
+    return framing.message(status, build_error(message, kind, status))
 
 
-_REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error",
-                   502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}  # fmt: skip
+def _number(request: Request, name: str, default: int, allowed: range) -> int:
+    """A number of the query; BadRequestError when it is none, or out of range."""
+    text = request.query.get(name, [str(default)])[-1]
+    if text.isascii() and text.isdecimal() and int(text[:20]) in allowed:
+        return int(text)
+    raise BadRequestError(400, f"{name} must be a number from {allowed[0]} to {allowed[-1]}, got {text[:80]!r}")
+
+
+def _report(stream: LoggedStream) -> dict[str, Any]:
+    return {
+        "id": chat.build_id(stream.number),
+        "outcome": stream.state if stream.ended_ns is not None else "open",
+        "state": stream.state,
+        "arrived_ns": stream.arrived_ns,
+        "ended_ns": stream.ended_ns,
+        "prompt_tokens": stream.prompt_tokens,
+        "max_tokens": stream.max_tokens,
+        "tokens": stream.tokens,
+        "kv_blocks": stream.kv_blocks,
+        "sent_ns": list(stream.sent_ns),
+    }

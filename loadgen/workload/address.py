@@ -8,14 +8,13 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from loadgen.errors import shorten
-from loadgen.workload.masking import MASK, mask_url
+from loadgen.workload.masking import mask_url
 
 _EXAMPLE: Final = "http://127.0.0.1:8000/v1/chat/completions"
+_NO_USERINFO: Final = 'must not hold a user or password: send them as a header, headers: {Authorization: "Bearer ${API_KEY}"}'
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
-_HOST: Final = re.compile(
-    r"[0-9A-Za-z_](?:[0-9A-Za-z._-]*[0-9A-Za-z_.])?"
-)  # the underscore: names of containers have it
+_HOST: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z._-]*[0-9A-Za-z_.])?")  # the underscore: names of containers have it
 # Ours to write: a value of the user's would break the framing of the request or the life of the connection.
 _FRAMING: Final = frozenset({
     "connection", "content-length", "expect", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
@@ -37,21 +36,20 @@ def parse_url(url: str) -> Address:
     """Raises ValueError; its message never shows credentials."""
     if bad := re.search(r"[^!-~]", url):
         raise ValueError(f"must be percent-encoded ASCII without spaces, got {bad[0]!r} at character {bad.start() + 1}")
+    shown = shorten(mask_url(url))
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"is no URL: {error}, got {shorten(_mask_broken(url))}") from None
-    shown = shorten(mask_url(url))
+        if "@" in url:  # a password with a / or : in it, perhaps: what urlsplit quotes is part of it
+            raise ValueError(f"is no URL; {_NO_USERINFO}") from None
+        raise ValueError(f"is no URL: {error}, got {shown}") from None
     if "://" not in url:
         raise ValueError(f"must begin with http:// or https://, such as {_EXAMPLE}, got {shown}")
     if parts.scheme not in _DEFAULT_PORT:
         raise ValueError(f"must begin with http:// or https://, got {shown}")
     if parts.username is not None or parts.password is not None:
-        raise ValueError(
-            "must not hold a user or password: send them as a header, "
-            'headers: {Authorization: "Basic ${BASIC_AUTH}"} or "Bearer ${API_KEY}"'
-        )
+        raise ValueError(_NO_USERINFO)
     if "#" in url:
         raise ValueError(f"must not have a fragment (#...): servers never see it, got {shown}")
     if port == 0:
@@ -67,7 +65,7 @@ def check_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     for name, value in headers.items():
         lower = name.lower()
         if lower in seen:
-            problems.append((name, f"is the same header as {seen[lower]}: names differ by more than case"))
+            problems.append((name, f"is given twice: {seen[lower]} is the same header"))
         seen[lower] = name
         if message := _check_header(name, lower, value):
             problems.append((name, message))
@@ -90,12 +88,6 @@ def _check_header(name: str, lower: str, value: str) -> str:
     except UnicodeEncodeError as error:
         return f"must hold Latin-1 characters only, character {error.start + 1} is not"
     return ""
-
-
-def _mask_broken(url: str) -> str:
-    """Of a text that cannot be taken apart: everything up to the last @ and from the first ? on masked."""
-    before, at, after = url.rpartition("@")
-    return (f"{MASK}@{after}" if at else before + after).partition("?")[0]
 
 
 def _host(parts: SplitResult, shown: str) -> str:

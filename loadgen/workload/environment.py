@@ -10,9 +10,7 @@ from typing import Final
 
 from loadgen.errors import shorten
 
-_REFERENCE: Final = re.compile(
-    r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{(?P<bad>[^}]*\}?)"
-)
+_REFERENCE: Final = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{(?P<bad>[^}]*\}?)")
 _SECRET_NAME: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|COOKIE|CREDENTIALS?|AUTH)(_|$)", re.IGNORECASE)
 
 
@@ -38,18 +36,14 @@ def expand(text: str, env: Mapping[str, str]) -> Expanded:
         if match[0] == "$$":
             return "$"
         if match["name"] is None:
-            problems.append(
-                f"{shorten(match[0])} is no reference: write ${{NAME}}, ${{NAME:-default}}, or $${{ for the text"
-            )
+            problems.append(f"{shorten(match[0])} is no reference: write ${{NAME}}, ${{NAME:-default}}, or $${{ for the text")
             return ""
         name, default = match["name"], match["default"]
         value = env.get(name)
         if default is not None and not value:
             return default
         if value is None:
-            problems.append(
-                f"the environment variable {name} is not set: export it, or give a default: ${{{name}:-...}}"
-            )
+            problems.append(f"the environment variable {name} is not set: export it, or give a default: ${{{name}:-...}}")
             return ""
         if _SECRET_NAME.search(name) and value:
             secrets.append(value)

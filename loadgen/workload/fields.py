@@ -25,9 +25,7 @@ def several(title: str, problems: list[tuple[tuple[str | int, ...], str, Any]]) 
     return ValidationError.from_exception_data(
         title,
         [
-            InitErrorDetails(
-                type=PydanticCustomError("value_error", "{text}", {"text": message}), loc=path, input=given
-            )
+            InitErrorDetails(type=PydanticCustomError("value_error", "{text}", {"text": message}), loc=path, input=given)
             for path, message, given in problems
         ],
     )
@@ -129,8 +127,6 @@ def _find_unix_socket(written: str, info: ValidationInfo) -> str:
 
 
 def _open_prompt_file(value: object, info: ValidationInfo) -> PromptFile:
-    if isinstance(value, PromptFile):
-        return value
     if not isinstance(value, str):
         raise ValueError(f"must be the path of a file, got {describe(value)}")  # noqa: TRY004 - pydantic wants ValueError
     return PromptFile(find_file(value, info), value)
@@ -156,8 +152,6 @@ def _check_numbers(value: Any) -> None:
 
 
 def _read_rule(value: object) -> SloRule:
-    if isinstance(value, SloRule):
-        return value
     if not isinstance(value, str):
         raise ValueError(f'must be a rule such as "ttft p99 < 2s", got {describe(value)}')  # noqa: TRY004 - as above
     return parse_slo(value)

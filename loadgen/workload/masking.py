@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 MASK: Final = "***"
 _SECRET_NAME: Final = re.compile(
@@ -19,16 +18,14 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_url(url: str) -> str:
-    """``url`` with userinfo and key-like query values masked, otherwise letter for letter the same."""
-    parts = urlsplit(url)
-    userinfo, at, _ = parts.netloc.rpartition("@")
-    if at:
-        url = url.replace(f"{userinfo}@", f"{MASK}@", 1)
-    for parameter in parts.query.split("&"):
-        name, equals, value = parameter.partition("=")
-        if equals and value and is_secret_name(name):
-            url = url.replace(parameter, f"{name}={MASK}", 1)
-    return url
+    """``url`` with userinfo and key-like query values masked, otherwise letter for letter the same. Takes any text."""
+    before, mark, query = url.partition("?")
+    scheme, slashes, rest = before.rpartition("://")
+    authority, slash, path = rest.partition("/")
+    userinfo, at, host = authority.rpartition("@")
+    if userinfo:
+        authority = f"{MASK}{at}{host}"
+    return f"{scheme}{slashes}{authority}{slash}{path}{mark}{'&'.join(map(_mask_parameter, query.split('&')))}"
 
 
 def mask_named(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,6 +47,11 @@ def mask_values(data: Any, secrets: Collection[str]) -> Any:
     if isinstance(data, list | tuple):
         return [mask_values(item, secrets) for item in data]
     return data
+
+
+def _mask_parameter(parameter: str) -> str:
+    name, equals, value = parameter.partition("=")
+    return f"{name}={MASK}" if equals and value and is_secret_name(name) else parameter
 
 
 def _mask_below(value: Any) -> Any:

@@ -53,7 +53,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where streams go. ``path`` includes the query; ``headers`` are the user's, secrets resolved; ``url`` is for display."""
+    """Where streams go. ``path`` includes the query; ``headers`` are the user's, secrets resolved.
+
+    ``url`` is for people: credentials in its query are masked.
+    """
 
     url: str
     scheme: str  # http | https
@@ -122,8 +125,8 @@ class Limit:
 class Timeouts:
     """How long a stream may take; None: no such timeout.
 
-    ``first_token`` and ``total`` count from the moment the stream got its slot, ``idle`` from the last event that is not
-    a heartbeat; time spent waiting for the limit is never held against the target.
+    ``first_token`` and ``total`` count from the moment the stream may use a connection, ``idle`` from the last event that
+    is not a heartbeat: time spent waiting for the limit or for the pool is never held against the target.
     """
 
     connect_ns: int = 5_000_000_000

@@ -24,7 +24,6 @@ NOT_YET: Final = frozenset({
     "load.*.capacity",
 })  # fmt: skip
 
-_NOTHING: Final = object()
 # What to do about a key that must be there.
 _MISSING: Final = {
     "loadgen": "is missing: begin the file with `loadgen: 1`, the version of its format",
@@ -55,8 +54,6 @@ def _is_echo(details: ErrorDetails, path: Path, document: Document) -> bool:
             return True  # all items are wrong, each with an error of its own
         case "missing" if _has_not_yet(path[:-1], document):
             return True  # a phase of a later version needs other keys
-        case "value_error" if document.get(path[:-1], _NOTHING) is _NOTHING:
-            return True  # what a shorthand was expanded to; the shorthand itself is wrong too
     for unset in document.unset:
         if path[: len(unset)] == unset:
             return True

@@ -54,5 +54,5 @@ def user_message(content: str) -> list[dict[str, Any]]:
 @cache
 def _corpus() -> str:
     """64 Ki characters, the same in every process. A slice costs a copy, drawing words for each prompt far more."""
-    rng = Random(0)  # noqa: S311 - words, no secrets
+    rng = Random(0)
     return " ".join(rng.choices(_WORDS, k=_CORPUS_CHARACTERS // 3))[:_CORPUS_CHARACTERS]

@@ -23,6 +23,7 @@ from loadgen.workload.sections import (
     TimeoutsSpec,
     TransportSpec,
 )  # fmt: skip
+from loadgen.workload.sim_script import SimScript
 from loadgen.workload.units import Duration
 
 DEFAULT_MAX_TOKENS: Final = Fixed(128)
@@ -52,13 +53,9 @@ class Workload(Section):
     requests: tuple[RequestSpec, ...] = Field(default=(RequestSpec(),), min_length=1)
     load: tuple[PhaseSpec, ...] = Field(min_length=1)
     limit: LimitSpec | None = None
-    drain: Duration = Field(
-        default=30_000_000_000, description="open streams may end by themselves this long after the load"
-    )
+    drain: Duration = Field(default=30_000_000_000, description="open streams may end by themselves this long after the load")
     timeouts: TimeoutsSpec = TimeoutsSpec()
-    failure_pause: Duration = Field(
-        default=250_000_000, description="a slot whose stream failed before its first event waits"
-    )
+    failure_pause: Duration = Field(default=250_000_000, description="a slot whose stream failed before its first event waits")
     slo: tuple[Rule, ...] = ()
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
@@ -70,9 +67,7 @@ class Workload(Section):
     @classmethod
     def _measures_something(cls, load: tuple[PhaseSpec, ...]) -> tuple[PhaseSpec, ...]:
         if load and all(phase.kind is PhaseKind.WARMUP for phase in load):
-            raise ValueError(
-                "has warm-up only, so nothing would be measured: add a phase such as {hold: 60s, streams: 50}"
-            )
+            raise ValueError("has warm-up only, so nothing would be measured: add a phase such as {hold: 60s, streams: 50}")
         return load
 
     @field_validator("requests")
@@ -131,7 +126,7 @@ class Workload(Section):
             name=self.name,
             seed=self.seed,
             target=self._build_target(),
-            sim=self.target.sim,
+            sim=self._build_sim(),
             dialect=self.target.dialect,
             transport=Transport(
                 http=self.transport.http,
@@ -167,6 +162,11 @@ class Workload(Section):
             model=self.target.model,
             unix_path=self.transport.unix,
         )
+
+    def _build_sim(self) -> SimScript | None:
+        """A simulated server without a seed of its own takes that of the run."""
+        sim = self.target.sim
+        return sim if sim is None or sim.seed is not None else sim.model_copy(update={"seed": self.seed})
 
     def _build_request(self, index: int, request: RequestSpec) -> RequestKind:
         return RequestKind(

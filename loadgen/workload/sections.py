@@ -1,13 +1,11 @@
 """The sections of a workload file, one model each. Checks that need two keys of one section stand here too."""
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PlainSerializer,
-    SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationInfo,
     field_validator,
@@ -57,14 +55,9 @@ class _Choice(Section):
         return [name for name in names if getattr(self, name) is not None]
 
 
-def _dump_sim(script: SimScript, info: SerializationInfo) -> dict[str, Any]:
-    """Without the shorthand, which is expanded by now and would contradict what it became."""
-    return script.model_dump(mode="json", exclude={"ttft", "itl"}, context=info.context)
-
-
 class TargetSpec(_Choice):
     url: Url | None = Field(default=None, repr=False)
-    sim: Annotated[SimScript, PlainSerializer(_dump_sim)] | None = None
+    sim: SimScript | None = None
     dialect: Literal["openai-chat", "plain-sse"] = "openai-chat"  # the keys of dialect.DIALECTS; a test compares
     headers: Headers = Field(default={}, repr=False)
     model: Text | None = Field(default=None, description="auto: the first one that GET /v1/models names")
@@ -89,9 +82,7 @@ class TransportSpec(Section):
     http: HttpVersion = "1.1"
     connections: Connections = Field(default=None, description="per-stream, or a pool of so many with keep-alive")
     tls: TlsSpec = TlsSpec()
-    unix: UnixSocket | None = Field(
-        default=None, description="a unix socket to connect to instead of the URL's host and port"
-    )
+    unix: UnixSocket | None = Field(default=None, description="a unix socket to connect to instead of the URL's host and port")
 
 
 class PromptSpec(_Choice):

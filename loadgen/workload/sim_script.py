@@ -1,13 +1,18 @@
-"""What the simulated inference server does: the `sim:` part of a workload, and the file of `loadgen serve --script`."""
+"""What the simulated inference server does: the `sim:` part of a workload, and the file of `loadgen serve --script`.
+
+Durations are ns once loaded. ``sim.schedule`` and ``sim.scheduler`` say what the values mean token by token.
+"""
 
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from loadgen.workload.units import Duration, Share
 
 Count = Annotated[int, Field(ge=1, strict=True)]
+CountOrNone = Annotated[int, Field(ge=0, strict=True)]
+Switch = Annotated[bool, Field(strict=True)]
 
 
 class Pace(StrEnum):
@@ -18,7 +23,7 @@ class Pace(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """What goes wrong with a share of the streams, after so many tokens (``status`` and ``html`` before any)."""
+    """What goes wrong with a share of the streams."""
 
     ERROR_OBJECT = "error_object"  # data: {"error": ...}, then [DONE], as vLLM does
     ERROR_EVENT = "error_event"  # event: error
@@ -28,7 +33,10 @@ class FaultKind(StrEnum):
     STALL = "stall"  # nothing more ever comes
     RESET = "reset"  # RST
     STATUS = "status"  # an error status instead of a stream
-    HTML = "html"  # 200 with an HTML page
+    HTML = "html"  # 200 with an HTML page instead of a stream
+
+
+UNTIMED_FAULTS: Final = frozenset({FaultKind.NO_DONE, FaultKind.STATUS, FaultKind.HTML})  # their moment is given
 
 
 class _Model(BaseModel):
@@ -37,64 +45,82 @@ class _Model(BaseModel):
 
 class Prefill(_Model):
     base: Duration = Field(200_000_000, description="time from admission to the first token, whatever the prompt")
-    per_token: Duration = Field(0, description="and this for each prompt token (a token is 4 characters)")
+    per_token: Duration = Field(0, description="and this for each prompt token; a token is 4 characters, rounded up")
 
 
 class Decode(_Model):
-    step: Duration = Field(20_000_000, description="one token for every running stream takes this long", gt=0)
-    per_stream: Duration = Field(0, description="and this much longer for each running stream (batched pace only)")
+    step: Duration = Field(20_000_000, description="one event for every decoding stream takes this long", gt=0)
+    per_stream: Duration = Field(0, description="and this much longer for each decoding stream (batched pace only)")
 
 
 class Kv(_Model):
-    blocks: Count = Field(65_536, description="KV-cache blocks there are")
+    blocks: Count = Field(8_192, description="KV-cache blocks there are")
     block_tokens: Count = Field(16, description="tokens one block holds")
 
 
 class Fault(_Model):
-    share: Share = Field(description="this share of the streams")
-    kind: FaultKind
-    after: int = Field(0, ge=0, strict=True, description="tokens before it happens")
-    status: int = Field(500, ge=400, le=599, strict=True, description="for kind: status")
+    share: Share = Field(description="this share of the streams, drawn by the seed")
+    kind: FaultKind = Field(description="what goes wrong")
+    after: CountOrNone = Field(0, description="tokens before it happens; streams that end earlier end well")
+    status: int = Field(503, ge=400, le=599, strict=True, description="for kind: status")
+
+    @model_validator(mode="after")
+    def _keys_fit_kind(self) -> Self:
+        if self.kind in UNTIMED_FAULTS and self.after:
+            raise ValueError(f"after does not go with kind {self.kind}, which has its own moment")
+        if self.kind is not FaultKind.STATUS and self.status != Fault.model_fields["status"].default:
+            raise ValueError(f"status goes with kind status only, not with {self.kind}")
+        return self
 
 
 class SimScript(_Model):
-    """A simulated engine. All durations in ns once loaded."""
+    """A simulated engine and how it answers. ``ttft`` and ``itl`` are None once loaded: they became the long forms."""
 
-    ttft: Duration | None = Field(None, description="shorthand: prefill.base, with pace own")
-    itl: Duration | None = Field(None, description="shorthand: decode.step, with pace own", gt=0)
-    prefill: Prefill = Prefill()
-    decode: Decode = Decode()
+    ttft: Duration | None = Field(
+        None, exclude=True, description="short for prefill.base, and for pace: own unless a pace is given"
+    )
+    itl: Duration | None = Field(
+        None, exclude=True, gt=0, description="short for decode.step, and for pace: own unless a pace is given"
+    )
+    prefill: Prefill = Field(Prefill(), description="from admission to the first token")
+    decode: Decode = Field(Decode(), description="between two tokens")
     pace: Pace = Field(Pace.BATCHED, description="batched (one decode step for all) or own (each stream for itself)")
     jitter: Share = Field(0.0, description="prefill and gaps vary by up to this share, seeded")
-    tokens_per_event: Count = Field(1, description="tokens in one SSE event")
-    max_batch: Count = Field(1024, description="streams that run at once; more wait")
-    queue: int = Field(1024, ge=0, strict=True, description="streams that may wait; more are answered 429")
+    tokens_per_event: Count = Field(1, description="tokens in one SSE event, made in one step (speculative decoding)")
+    max_batch: Count = Field(256, description="streams that run at once; more wait")
+    queue: CountOrNone = Field(1_024, description="streams that may wait; more are answered 429")
     reject_above: Count | None = Field(None, description="answer 429 above this many streams, waiting ones included")
-    kv: Kv = Kv()
-    role_first: Duration | None = Field(None, description="send the role-only chunk this long after arrival")
-    reasoning: int = Field(0, ge=0, strict=True, description="the first so many tokens are reasoning")
-    heartbeat: Duration | None = Field(None, description="send a comment this often while nothing else is sent", gt=0)
-    stamps: bool = Field(True, description="each chunk says when it was sent (CLOCK_MONOTONIC and wall clock, ns)")
-    faults: tuple[Fault, ...] = ()
-    seed: int = Field(0, strict=True)
+    kv: Kv = Field(Kv(), description="the cache; a stream holds blocks for prompt and max_tokens until it ends")
+    role_first: Duration | None = Field(
+        None, description="send the role-only chunk this long after arrival; null: together with the first token"
+    )
+    reasoning: CountOrNone = Field(0, description="the first so many tokens come as reasoning_content")
+    usage: Literal["asked", True, False] = Field(
+        "asked", description="a usage chunk before the end: asked (stream_options.include_usage), true or false"
+    )
+    done: Switch = Field(True, description="send the end mark [DONE]")
+    stamps: Switch = Field(True, description="each chunk says when it was sent (CLOCK_MONOTONIC and wall clock, ns)")
+    heartbeat: Duration | None = Field(None, gt=0, description="send a comment after so long a silence")
+    keep_alive: Switch = Field(True, description="false: close the connection after each answer")
+    faults: tuple[Fault, ...] = Field((), description="what goes wrong, and how often")
+    seed: Annotated[int, Field(strict=True)] | None = Field(None, description="null: the seed of the run, or 0")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_shorthand(cls, data: Any) -> Any:
-        """``ttft`` and ``itl`` are the short way to say a constant schedule."""
-        if not isinstance(data, dict) or not {"ttft", "itl"} & data.keys():
-            return data
-        both = {"ttft": "prefill", "itl": "decode"}
-        for short, long in both.items():
-            if data.get(short) is not None and data.get(long) is not None:
+    @model_validator(mode="after")
+    def _expand_shorthand(self) -> Self:
+        """Done after validation, so that a bad ``ttft`` is reported as ``ttft``."""
+        expanded: dict[str, object] = {}
+        for short, long in (("ttft", "prefill"), ("itl", "decode")):
+            if getattr(self, short) is not None and long in self.model_fields_set:
                 raise ValueError(f"give {short} or {long}, not both")
-        expanded = dict(data)
-        if (ttft := data.get("ttft")) is not None:
-            expanded["prefill"] = {"base": ttft}
-        if (itl := data.get("itl")) is not None:
-            expanded["decode"] = {"step": itl}
-        expanded.setdefault("pace", Pace.OWN)
-        return expanded
+        if self.ttft is not None:
+            expanded |= {"ttft": None, "prefill": Prefill.model_construct(base=self.ttft)}
+        if self.itl is not None:
+            expanded |= {"itl": None, "decode": Decode.model_construct(step=self.itl)}
+        if expanded and "pace" not in self.model_fields_set:
+            expanded["pace"] = Pace.OWN
+        for name, value in expanded.items():
+            object.__setattr__(self, name, value)  # frozen from here on
+        return self
 
     @model_validator(mode="after")
     def _shares_fit(self) -> Self:
@@ -103,10 +129,10 @@ class SimScript(_Model):
         return self
 
     def to_json(self) -> str:
-        """For the child process; ``from_json`` gives the same script."""
-        return self.model_dump_json(exclude={"ttft", "itl"})
+        """For the child process; ``from_json`` gives an equal script."""
+        return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Durations are already ns here, so this bypasses the units."""
+        """What ``to_json`` wrote: durations are ns there already, so this bypasses the units."""
         return cls.model_validate_json(text, context={"ns": True})

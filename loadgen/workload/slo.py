@@ -64,9 +64,7 @@ def parse_slo(text: str) -> SloRule:
     if statistic is None:
         raise ValueError(f"{name} is a distribution: say which of it, {_FORM}")
     kind, quantile = _parse_statistic(statistic)
-    return SloRule(
-        text=text, metric=Metric(name), statistic=kind, quantile=quantile, op=op, bound=parse_duration(bound)
-    )
+    return SloRule(text=text, metric=Metric(name), statistic=kind, quantile=quantile, op=op, bound=parse_duration(bound))
 
 
 def _parse_statistic(text: str) -> tuple[str, float | None]:

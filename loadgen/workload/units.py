@@ -50,10 +50,10 @@ def parse_share(value: object) -> float:
 
 
 def format_duration(ns: float) -> str:
-    """The shortest usual writing: ``1m30s``, ``250ms``, ``20.5ms``, ``3us``."""
-    if ns >= _DURATION_NS["m"] and ns % _DURATION_NS["s"] == 0:
-        minutes, rest = divmod(int(ns), _DURATION_NS["m"])
-        return f"{minutes}m{rest // _DURATION_NS['s']}s" if rest else f"{minutes}m"
+    """The shortest usual writing, to four digits: ``1m30s``, ``250ms``, ``20.5ms``, ``3us``."""
+    if ns >= 1000 * _DURATION_NS["s"] or (ns >= _DURATION_NS["m"] and ns % _DURATION_NS["s"] == 0):
+        minutes, seconds = divmod(round(ns / _DURATION_NS["s"]), 60)
+        return f"{minutes}m{seconds}s" if seconds else f"{minutes}m"
     for unit in ("s", "ms", "us"):
         if ns >= _DURATION_NS[unit]:
             return f"{ns / _DURATION_NS[unit]:.4g}{unit}"

@@ -1,6 +1,7 @@
 """Ways to cut a byte string: a parser's answer must not depend on any of them."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 def pieces(data: bytes, offsets: Sequence[int]) -> list[bytes]:
     """``data`` cut at the offsets."""
     edges = [0, *sorted(offsets), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
 def one_by_one(data: bytes) -> list[bytes]:
