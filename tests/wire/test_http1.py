@@ -101,8 +101,8 @@ def test_a_sync_flushed_event_is_out_with_its_chunk() -> None:
 
 
 FRAGMENTS = [
-    b"0\r\n", b"\r\n", b"1\r\na\r\n", b"3\r\nabc\r\n", b"a;x=y\r\n0123456789\r\n", b"2", b"A", b"\r", b"\n", b"xyz", b"0", b";e",
-    b"X: 1\r\n", b"5\r\nhello\r\n", b"00\r\n\r\n",
+    b"0\r\n", b"\r\n", b"1\r\na\r\n", b"3\r\nabc\r\n", b"a;x=y\r\n0123456789\r\n", b"2", b"A", b"\r", b"\n", b"xyz", b"0",
+    b";e", b"X: 1\r\n", b"5\r\nhello\r\n", b"00\r\n\r\n",
 ]  # fmt: skip
 bodies = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join) | st.binary(max_size=30)
 
