@@ -40,7 +40,7 @@ def parse_chat(body: bytes) -> ChatRequest:
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
         raise ValueError("messages must be a list of objects that is not empty")
-    if data.get("n") not in (None, 1):
+    if data.get("n") not in (None, 1):  # no set: what came may not be hashable
         raise ValueError("n must be 1")
     options = data.get("stream_options")
     return ChatRequest(

@@ -63,6 +63,7 @@ def finish(process: "subprocess.Popen[str]", timeout: float = 20) -> tuple[int, 
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_run_writes_its_folder_and_prints_the_report(tmp_path: Path) -> None:
     code, out, err = invoke("run", write(tmp_path), "--out", str(tmp_path / "out"))
     assert code == 0, err
@@ -100,6 +101,7 @@ def _reference() -> object:
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     code, out, err = finish(spawn("run", write(tmp_path), "--json", "--out", str(tmp_path / "o")))
     assert code == 0, err
@@ -109,6 +111,7 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_a_failed_slo_is_exit_1_and_names_the_rule(tmp_path: Path) -> None:
     code, out, _ = invoke("run", write(tmp_path, SIM + 'slo: ["ttft p99 < 1ms", "itl p50 < 1s"]'), "--out", str(tmp_path))
     assert code == 1
@@ -184,6 +187,7 @@ def test_check_shows_the_plan_and_sends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_the_python_surface(tmp_path: Path) -> None:
     workload = loadgen.load(write(tmp_path))
     result = loadgen.run(workload, out=tmp_path / "o")
