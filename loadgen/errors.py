@@ -28,12 +28,16 @@ class WireError(LoadgenError):
 
 
 class ConnectError(LoadgenError):
-    """No usable connection to the target. ``tls`` tells a failed handshake from a failed connect."""
+    """No usable connection to the target.
 
-    def __init__(self, message: str, *, tls: bool = False, timed_out: bool = False) -> None:
+    ``tls`` tells a failed handshake from a failed connect; ``local``: this machine had no descriptor or port left, which
+    is not the target's doing.
+    """
+
+    def __init__(self, message: str, *, tls: bool = False, local: bool = False) -> None:
         super().__init__(message)
         self.tls = tls
-        self.timed_out = timed_out
+        self.local = local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,6 +123,8 @@ class StreamRecord:
     output_events: int = 0
     heartbeats: int = 0
     bytes_in: int = 0
+    reads: int = 0  # reads that held events
+    merged_reads: int = 0  # of them, those that held several
     usage: Usage | None = None
     finish_reason: str = ""
     stall_ns: int | None = None  # longest gap between output events

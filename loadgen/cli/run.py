@@ -21,10 +21,13 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. --set load.0.streams=50."),
     ] = None,
+    processes: Annotated[str, typer.Option(metavar="N", help="Generator processes; this version has one.")] = "1",
     json_: Annotated[bool, typer.Option("--json", help="Print summary.json, and nothing else, on stdout.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Run a workload and report TTFT, inter-token latency and how every stream ended."""
+    if processes not in {"1", "auto"}:
+        raise typer.BadParameter(f"this version of loadgen runs in one process, got {processes}", param_hint="--processes")
     loaded = api.load(workload, set_ or ())
     errors = Console(stderr=True)
     if not quiet:

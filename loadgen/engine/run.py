@@ -188,6 +188,7 @@ class _Run:
         self._pool.close()
         self._data.unreachable = self._loop.unreachable
         self._flush()
+        self._data.health.local_failure = self._runner.reach.local_failure
         self._fill_health(time.process_time() - cpu_s)
 
     async def tick(self) -> None:

@@ -82,6 +82,7 @@ class Reach:
     connections: int = 0
     failures: int = 0
     last_failure: str = ""
+    local_failure: str = ""  # this machine's own limit, if one was met
 
 
 class StreamRunner:
@@ -193,6 +194,8 @@ class StreamRunner:
             record.detail = str(error)
             reach.failures += 1
             reach.last_failure = record.detail
+            if error.local:
+                reach.local_failure = record.detail
             return False
         except trio.Cancelled:
             reach.failures += 1

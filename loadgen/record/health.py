@@ -52,7 +52,6 @@ class GeneratorHealth:
     gc_pauses: Hdr = field(default_factory=Hdr)
     reads: int = 0
     unstamped_reads: int = 0
-    merged_reads: int = 0
     clock_steps: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -61,6 +60,7 @@ class GeneratorHealth:
     concurrency_mean: float = 0.0
     concurrency_max: int = 0
     processes: int = 1
+    local_failure: str = ""  # a limit of this machine that kept streams from connecting
 
     @contextmanager
     def watching_gc(self) -> Iterator[None]:
@@ -99,7 +99,7 @@ class GeneratorHealth:
             "read_lag": _in_ms(self.read_lag),
             "lateness": _in_ms(self.lateness),
             "loop_lag": _in_ms(self.loop_lag),
-            "merged_reads_share": self.merged_reads / self.reads if self.reads else 0.0,
+            "merged_reads_share": results.merged_reads / results.reads if results.reads else 0.0,
             "reads": self.reads,
             "cpu_share": self.cpu_s / self.wall_s if self.wall_s else 0.0,
             "gc_pauses": _in_ms(self.gc_pauses),
@@ -118,6 +118,8 @@ def judge(health: GeneratorHealth, results: Results) -> tuple[list[str], list[st
     lag_ns = health.read_lag.percentile(0.99)
     itl = results.metrics.get(Metric.ITL)
     ttft = results.metrics.get(Metric.TTFT)
+    if health.local_failure:
+        reasons.append(f"streams could not connect: {health.local_failure}; see what `loadgen check` says of its limits")
     if health.concurrency_mean < MIN_CONCURRENCY_SHARE * health.concurrency_mean_asked:
         reasons.append(
             f"only {health.concurrency_mean:.1f} of {health.concurrency_mean_asked:.1f} streams were open on average; "

@@ -27,6 +27,8 @@ class Results:
     tokens: int = 0  # by usage where there is one, else by events
     good: int = 0  # streams that meet every SLO themselves
     left_open: int = 0
+    reads: int = 0  # reads that held events
+    merged_reads: int = 0  # of them, those that held several
     quality: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     @property
@@ -60,6 +62,8 @@ class Results:
         self.bunched_events += record.bunched_events
         self.tokens += tokens_of(record)
         self.left_open += record.left_open
+        self.reads += record.reads
+        self.merged_reads += record.merged_reads
         self.good += good
         self.quality = [a + b for a, b in zip(self.quality, record.quality, strict=True)]
         if record.output_events:
@@ -82,6 +86,8 @@ class Results:
         self.tokens += other.tokens
         self.good += other.good
         self.left_open += other.left_open
+        self.reads += other.reads
+        self.merged_reads += other.merged_reads
         self.quality = [a + b for a, b in zip(self.quality, other.quality, strict=True)]
 
 

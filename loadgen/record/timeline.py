@@ -32,7 +32,9 @@ class Timeline:
         "heartbeats",
         "last_event_ns",
         "last_token_ns",
+        "merged_reads",
         "outputs",
+        "reads",
         "user",
     )  # fmt: skip
 
@@ -41,6 +43,8 @@ class Timeline:
         self._width = width
         self.events = 0
         self.heartbeats = 0
+        self.reads = 0
+        self.merged_reads = 0
         self.outputs = array("q")
         self.first_event_ns: int | None = None
         self.first_token_ns: int | None = None
@@ -48,6 +52,12 @@ class Timeline:
         self.last_token_ns = 0
         self.last_event_ns = 0
         self.exact = self.bounded = self.user = 0
+
+    def read(self, events: int) -> None:
+        """A read held so many events."""
+        self.reads += 1
+        if events > 1:
+            self.merged_reads += 1
 
     def event(self, at_ns: int) -> None:
         """Any event that is no heartbeat."""
@@ -76,6 +86,8 @@ class Timeline:
         """Write everything this timeline knows into the stream's record."""
         record.events = self.events
         record.heartbeats = self.heartbeats
+        record.reads = self.reads
+        record.merged_reads = self.merged_reads
         record.output_events = len(self.outputs)
         record.first_event_ns = self.first_event_ns
         record.first_token_ns = self.first_token_ns

@@ -23,6 +23,9 @@ from loadgen.workload.plan import Target
 # A later address gets its turn after this long even if the connect timeout is longer: a dead IPv6 route must not eat it all.
 ADDRESS_PATIENCE_S: Final = 1.0
 
+# The generator's own limits: no descriptors, no local ports, no buffers.
+LOCAL_LIMITS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialed:
@@ -102,6 +105,8 @@ class SocketDialer:
                 try:
                     sock = await _connect(address)
                 except OSError as error:
+                    if error.errno in LOCAL_LIMITS:
+                        raise ConnectError(f"{os.strerror(error.errno)} (on this machine)", local=True) from None
                     failures.append(f"{address.shown}: {os.strerror(error.errno) if error.errno else error}")
                     continue
                 self._good = index

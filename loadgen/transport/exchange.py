@@ -194,6 +194,7 @@ class Exchange:
 
     def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
         timeline, classify = self.timeline, self._reader.classify
+        timeline.read(len(events))
         last = None if self._sse.partial else events[-1]
         for event in events:
             quality = USER if not kernel else EXACT if event is last else BOUNDED
