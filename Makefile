@@ -47,3 +47,8 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/wire_micro.py
+	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/sim_capacity.py
