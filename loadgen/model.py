@@ -109,6 +109,7 @@ class StreamRecord:
     connect_start_ns: int | None = None
     connect_ns: int | None = None  # TCP (or unix) connection established; None on a reused connection
     tls_ns: int | None = None
+    dial_lag_ns: int = 0  # the generator's own delay inside the connect
     sent_ns: int | None = None
     head_ns: int | None = None
     first_byte_ns: int | None = None

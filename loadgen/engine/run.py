@@ -241,7 +241,7 @@ class _Run:
 
     def _record(self, record: StreamRecord) -> None:
         if record.measured and record.started_ns is not None:
-            self._data.health.lateness.record(record.started_ns - record.intended_ns)
+            self._data.health.lateness.record(record.started_ns - record.intended_ns + record.dial_lag_ns)
         self._recorder.stream_ended(record)
         self._on_record(record)
 

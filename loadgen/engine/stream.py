@@ -203,6 +203,7 @@ class StreamRunner:
             raise
         reach.connections += 1
         record.connect_start_ns, record.connect_ns, record.tls_ns = dialed.start_ns, dialed.connect_ns, dialed.tls_ns
+        record.dial_lag_ns = dialed.lag_ns
         return True
 
     async def _converse(self, life: Life, record: StreamRecord, wire: bytes, method: str) -> Exchange:

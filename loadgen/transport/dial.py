@@ -7,13 +7,14 @@ import errno
 import os
 import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import trio
 
-from loadgen.clock import Clock
+from loadgen.clock import NS_PER_US, Clock
 from loadgen.errors import ConnectError
 from loadgen.transport.link import Link, Receiver, SocketLink, StreamLink
 from loadgen.transport.receive import enable_kernel_stamps
@@ -23,18 +24,29 @@ from loadgen.workload.plan import Target
 # A later address gets its turn after this long even if the connect timeout is longer: a dead IPv6 route must not eat it all.
 ADDRESS_PATIENCE_S: Final = 1.0
 
+# struct tcp_info of linux/tcp.h: offsets of two __u32 fields, and so much of it as holds both.
+TCPI_RTT: Final = 68
+TCPI_TOTAL_RETRANS: Final = 100
+TCP_INFO_BYTES: Final = 104
+_U32: Final = struct.Struct("=I")
+
 # The generator's own limits: no descriptors, no local ports, no buffers.
 LOCAL_LIMITS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialed:
-    """A fresh connection and when its steps were done (run clock); ``tls_ns`` is None without TLS."""
+    """A fresh connection and when its steps were done (run clock); ``tls_ns`` is None without TLS.
+
+    ``lag_ns``: the part of the connect that was this program waking up late, as far as the kernel's own round-trip time
+    of the handshake tells; it is in ``connect_ns`` and so in TTFT.
+    """
 
     link: Link
     start_ns: int
     connect_ns: int
     tls_ns: int | None
+    lag_ns: int = 0
 
 
 class Dialer(Protocol):
@@ -91,9 +103,11 @@ class SocketDialer:
         start_ns = self._clock.now_ns()
         sock = await self._connect_any()
         connect_ns = self._clock.now_ns()
-        return await finish_dial(
-            SocketLink(sock, self._receiver), self._context, self._server_name, self._clock, start_ns, connect_ns
+        link = SocketLink(sock, self._receiver)
+        dialed = Dialed(
+            link=link, start_ns=start_ns, connect_ns=connect_ns, tls_ns=None, lag_ns=wake_lag_ns(sock, connect_ns - start_ns)
         )
+        return await _add_tls(dialed, self._context, self._server_name, self._clock)
 
     async def _connect_any(self) -> socket.socket:
         failures = []
@@ -140,12 +154,11 @@ async def _connect(address: Address) -> socket.socket:
     return sock
 
 
-async def finish_dial(
-    link: Link, context: ssl.SSLContext | None, server_name: str, clock: Clock, start_ns: int, connect_ns: int
-) -> Dialed:
+async def _add_tls(dialed: Dialed, context: ssl.SSLContext | None, server_name: str, clock: Clock) -> Dialed:
     """Put TLS over a connected link where asked; closes the link on failure and cancellation."""
     if context is None:
-        return Dialed(link=link, start_ns=start_ns, connect_ns=connect_ns, tls_ns=None)
+        return dialed
+    link = dialed.link
     tls = TlsLink(link, context, server_name)
     try:
         await tls.handshake(clock)
@@ -155,7 +168,21 @@ async def finish_dial(
     except BaseException:
         link.close()
         raise
-    return Dialed(link=tls, start_ns=start_ns, connect_ns=connect_ns, tls_ns=clock.now_ns())
+    return replace(dialed, link=tls, tls_ns=clock.now_ns())
+
+
+def wake_lag_ns(sock: socket.socket, elapsed_ns: int) -> int:
+    """How much of a connect that took ``elapsed_ns`` was this program's delay: what exceeds the handshake's round trip.
+
+    From TCP_INFO (Linux). 0 where the kernel does not say, and where a SYN was lost: that delay is the network's.
+    """
+    if sock.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
+        return 0
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    if len(info) < TCP_INFO_BYTES:
+        return 0
+    (rtt_us,), (retransmitted,) = _U32.unpack_from(info, TCPI_RTT), _U32.unpack_from(info, TCPI_TOTAL_RETRANS)
+    return 0 if retransmitted else max(elapsed_ns - rtt_us * NS_PER_US, 0)
 
 
 class StreamDialer:

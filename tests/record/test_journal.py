@@ -34,7 +34,8 @@ def test_no_field_keeps_its_default_in_the_round_trip(tmp_path: Path) -> None:
         3, phase=1, variant="nginx", request=2, outcome=Outcome.TRUNCATED, detail='quote " \u2028 é', measured=False,
         heartbeats=2,
         reads=50,
-        merged_reads=3, usage=Usage(prompt_tokens=1, completion_tokens=2, cached_tokens=3, reasoning_tokens=4),
+        merged_reads=3,
+        dial_lag_ns=7, usage=Usage(prompt_tokens=1, completion_tokens=2, cached_tokens=3, reasoning_tokens=4),
         bunched_events=5, burst_events=6, reused=True, connection=9, left_open=True,
     )  # fmt: skip
     plain = StreamRecord(stream=0, phase=0, intended_ns=0)
