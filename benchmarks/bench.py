@@ -20,6 +20,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -72,13 +73,13 @@ def c_client(program: Path, port: int, streams: int, rate: int, seconds: float) 
     return told["cpu_ns"] / 1e3 / told["events"]
 
 
-def in_child(task: str, *arguments: object) -> dict[str, float]:
+def in_child(task: str, *arguments: object) -> dict[str, Any]:
     """Run one of TASKS in a process of its own on the clients' core; what it printed."""
     out = subprocess.run(
         ["taskset", "-c", str(CLIENT_CORE), sys.executable, __file__, "--task", task, *map(str, arguments)],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    told: dict[str, float] = json.loads(out)
+    told: dict[str, Any] = json.loads(out)
     return told
 
 
@@ -96,7 +97,7 @@ class Clocked(Silent):
             self.marks.append((time.process_time(), self._events))
 
 
-def task_loadgen(port: str, streams: str, rate: str, seconds: str, truth: str) -> dict[str, float]:
+def task_loadgen(port: str, streams: str, rate: str, seconds: str, truth: str) -> dict[str, Any]:
     """One loadgen run in this process; with ``truth`` every stamp is compared with the server's."""
     keep_truth = truth == "1"
     kept: list[tuple[array, list[int]]] = []
@@ -117,7 +118,8 @@ def task_loadgen(port: str, streams: str, rate: str, seconds: str, truth: str) -
         "events_per_s": max(i.output_events / i.length_s for i in recorder.intervals if i.length_s > 0.5),
         "exact": generator["stamp_quality"]["exact"],
         "lag_p99_ms": generator["read_lag"]["p99_ms"],
-        "valid": float(generator["valid"]),
+        "valid": generator["valid"],
+        "reasons": generator["reasons"],
         "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
     if keep_truth:
@@ -162,7 +164,7 @@ def keep_stamps(kept: list[tuple[array, list[int]]]) -> None:
     stream_module.Timeline = Keeping  # type: ignore[misc]
 
 
-def task_httpx(port: str, streams: str, rate: str, seconds: str) -> dict[str, float]:
+def task_httpx(port: str, streams: str, rate: str, seconds: str) -> dict[str, Any]:
     """httpx on trio, aiter_raw: what a plain client spends without parsing or recording anything."""
     count = 0
 
@@ -172,7 +174,7 @@ def task_httpx(port: str, streams: str, rate: str, seconds: str) -> dict[str, fl
             async for data in response.aiter_raw():
                 count += data.count(b"\n\n")
 
-    async def main() -> dict[str, float]:
+    async def main() -> dict[str, Any]:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         async with httpx.AsyncClient(limits=limits, timeout=None) as client, trio.open_nursery() as nursery:
             for n in range(int(streams)):
@@ -212,7 +214,7 @@ def main() -> None:
                 ours = in_child("loadgen", port, streams, rate, seconds, 0)
                 print(
                     f"{streams:6} x {rate}/s  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)  "
-                    f"{ours['events_per_s']:9,.0f} events/s  valid {bool(ours['valid'])}  lag p99 {ours['lag_p99_ms']:.2f} ms  "
+                    f"{ours['events_per_s']:9,.0f} events/s  {'valid' if ours['valid'] else ours['reasons']}  lag p99 {ours['lag_p99_ms']:.2f} ms  "
                     f"RSS {ours['rss_mib']:.0f} MiB", end="", flush=True,
                 )  # fmt: skip
                 if streams <= 1000:

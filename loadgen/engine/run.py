@@ -285,7 +285,7 @@ async def _open_target(plan: Plan) -> AsyncIterator[Target]:
         assert plan.target is not None
         yield plan.target
         return
-    async with open_sim_process(plan.sim) as sim:
+    async with open_sim_process(plan.sim, seed=plan.seed) as sim:
         parts = urlsplit(sim.url)
         path = SIM_PATH[plan.dialect]
         yield Target(

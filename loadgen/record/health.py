@@ -44,7 +44,6 @@ LATE_LOOP_NS: Final = 5 * NS_PER_MS  # worth a remark even where the stamps are 
 class GeneratorHealth:
     """What the generator knows of itself, all times in ns.
 
-    ``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start, plus connects noticed
     ``read_lag``: user stamp - kernel stamp of each read. ``lateness``: actual - intended start, plus connects noticed late.
     ``loop_lag``: how late a task that is due was woken, sampled. ``bounded_width``: how far before its stamp a bounded event
     may have arrived.

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from loadgen.clock import NS_PER_MS, Clock, SystemClock
+from loadgen.clock import NS_PER_MS, NS_PER_US, Clock, SystemClock
 from loadgen.sim.outlet import Outlet
 from loadgen.sim.reply import Reply
 from loadgen.sim.scheduler import END_STATES, Job, Scheduler, State
@@ -22,6 +22,9 @@ from loadgen.workload.sim_script import FaultKind, SimScript
 
 LOG_STREAMS: Final = 20_000  # ended streams kept in the log; 100 tokens each make 16 MB
 EARLY_NS: Final = 1 * NS_PER_MS  # how late a sleep of trio may end
+# A turn of its own for one event, instead of sharing one with all that is due in the same millisecond, costs this much
+# besides the spinning: 45 us a token against 20 at 20,000 tokens/s (benchmarks/sim_capacity.py).
+TURN_NS: Final = 25 * NS_PER_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ class Delivery:
         self._streams: dict[Job, Stream] = {}
         self._changed = trio.Event()
         self._begin_ns = clock.now_ns()
-        self._spun_ns = 0  # time burnt waiting precisely
+        self._spun_ns = 0  # time burnt on being precise: spinning, and turns that serve one event
 
     def submit(self, prompt_tokens: int, max_tokens: int) -> Job | None:
         """A job that arrives now; None when it is not let in. ``open`` or ``end`` it before the next checkpoint."""
@@ -145,7 +148,7 @@ class Delivery:
         """Until the next event is due, or the schedule has changed.
 
         trio's sleeps end up to 1 ms late (epoll counts in ms). The last stretch is spent in short turns instead, so that
-        events go out within microseconds of their time, as long as that burns no more than a tenth of a core; beyond
+        events go out within microseconds of their time, as long as that burns about a tenth of a core; beyond
         that, under load, everything due goes out with each wake-up.
         """
         clock, changed = self._clock, self._changed
@@ -158,7 +161,7 @@ class Delivery:
             while now_ns < due_ns and not changed.is_set():
                 await trio.lowlevel.checkpoint()
                 now_ns = clock.now_ns()
-            self._spun_ns += now_ns - begin_ns
+            self._spun_ns += now_ns - begin_ns + TURN_NS
 
     def _send_event(self, stream: Stream) -> None:
         job, outlet, reply = stream.job, stream.outlet, stream.reply

@@ -71,7 +71,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, Job]] = []  # prefills; with pace own every event. At most one entry a job
         self._batch: dict[Job, None] = {}  # decoding jobs, pace batched
         self._last_step_ns = 0
-        self._step_ns: int | None = None  # the step that is under way ends then
+        self._step_ns: int | None = None  # the step under way ends then; of no meaning while the batch is empty
         self._step_rng = Random(f"{script.seed or 0}/steps")
         self._numbers = 0
 
@@ -113,8 +113,6 @@ class Scheduler:
             del self.running[job]
             self.blocks_used -= job.blocks
             self._batch.pop(job, None)
-            if not self._batch:
-                self._step_ns = None  # an idle engine has no step under way
         else:
             return
         job.state = state

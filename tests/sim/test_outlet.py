@@ -51,6 +51,19 @@ async def test_what_the_kernel_does_not_take_follows_in_order(nursery: trio.Nurs
         nursery.cancel_scope.cancel()
 
 
+async def test_no_write_overtakes_the_backlog(nursery: trio.Nursery) -> None:
+    near, far = await socket_pair()
+    async with near, far:
+        out = Outlet(near)
+        out.write(b"a" * 5_000_000)
+        got = await read_bytes(far, 100_000)  # there is room in the kernel now, but older bytes wait
+        out.write(b"z")
+        nursery.start_soon(out.run)
+        got += await read_bytes(far, 5_000_001 - len(got))
+        assert got.index(b"z") == 5_000_000
+        nursery.cancel_scope.cancel()
+
+
 async def test_full_from_the_bound_on(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlet, "MAX_BACKLOG_BYTES", 100)
     near, _far = trio.testing.memory_stream_pair()

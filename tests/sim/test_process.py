@@ -49,6 +49,7 @@ async def test_httpx_reads_it() -> None:
             plain = await client.post(CHAT, content=chat_body(stream=False, max_tokens=3))
             assert plain.json()["usage"]["completion_tokens"] == 3
             pid = sim.pid
+            assert os.getsid(pid) == pid  # Ctrl-C in our terminal is not for it
     assert stamps == logged["sent_ns"]
     assert len(stamps) == 20
     # The schedule is absolute: no token leaves early, and lateness does not add up. How late is the machine's affair.

@@ -77,6 +77,17 @@ def test_idle_engine_starts_at_once() -> None:
     assert run(engine, 10**12) == [(100 * MS, 0), (113 * MS, 1)]
 
 
+def test_batch_that_was_left_in_a_step_is_idle() -> None:
+    engine = scheduler(prefill={"base": "100ms"}, decode={"step": "20ms"})
+    leaver = engine.submit(1, 9, 0)
+    engine.submit(1, 2, 5 * MS)
+    assert engine.due(100 * MS) == [leaver]
+    engine.produce(leaver)
+    assert engine.next_due_ns() == 120 * MS
+    engine.end(leaver, State.ABORTED, 103 * MS)
+    assert run(engine, 10**12) == [(105 * MS, 1), (125 * MS, 1)]
+
+
 def test_late_step_leaves_out_whom_it_came_before() -> None:
     engine = scheduler(prefill={"base": "100ms"}, decode={"step": "20ms"})
     first = engine.submit(1, 9, 0)
