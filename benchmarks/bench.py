@@ -212,15 +212,16 @@ def main() -> None:
             for streams, rate in ((250, 20), (1000, 20), (2500, 20), (5000, 20)):
                 c = c_client(client, port, streams, rate, seconds)
                 ours = in_child("loadgen", port, streams, rate, seconds, 0)
-                print(
-                    f"{streams:6} x {rate}/s  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)  "
-                    f"{ours['events_per_s']:9,.0f} events/s  {'valid' if ours['valid'] else ours['reasons']}  lag p99 {ours['lag_p99_ms']:.2f} ms  "
-                    f"RSS {ours['rss_mib']:.0f} MiB", end="", flush=True,
-                )  # fmt: skip
+                verdict = "valid" if ours["valid"] else f"invalid: {'; '.join(ours['reasons'])}"
+                print(f"{streams:6} x {rate}/s  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)", end="")
                 if streams <= 1000:
                     theirs = in_child("httpx", port, streams, rate, seconds)
                     print(f"  httpx {theirs['us']:5.1f} ({theirs['us'] / c:.1f}x)", end="")
-                print()
+                print(
+                    f"  {ours['events_per_s']:9,.0f} events/s  lag p99 {ours['lag_p99_ms']:.2f} ms  "
+                    f"RSS {ours['rss_mib']:.0f} MiB  {verdict}",
+                    flush=True,
+                )
             print("\nstamp error, us (arrival as loadgen records it - the server's clock before its send)")
             for streams, rate in ((50, 20), (250, 20), (1000, 20), (2500, 20)):
                 ours = in_child("loadgen", port, streams, rate, seconds, 1)
