@@ -14,16 +14,15 @@ import trio
 
 from loadgen import __version__
 from loadgen.clock import NS_PER_S, Clock
-from loadgen.dialect import Dialect, HttpRequest
+from loadgen.dialect import Dialect
 from loadgen.engine.concurrency import Limiter
 from loadgen.errors import ConnectError
 from loadgen.model import Outcome, StreamRecord
 from loadgen.record.recorder import Recorder
 from loadgen.record.timeline import Timeline
-from loadgen.transport.exchange import Exchange
+from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.http1 import Http1Connection
 from loadgen.transport.pool import ConnectionPool
-from loadgen.wire.http1_request import build_request
 from loadgen.workload.plan import Plan, RequestKind, Target
 from loadgen.workload.units import format_duration
 
@@ -150,15 +149,14 @@ class StreamRunner:
 
     async def _live(self, life: Life, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
         """From the slot to the end of the stream."""
-        request = self._dialect.build_request(kind, rng, self._target.model)
-        wire = build_request(request.method, self._target.path, self._headers(request), request.body)
+        request = self._build_request(kind, rng)
         await self._pool.acquire()
         life.may_connect = True
         self._start_deadlines(life)
         life.connection = self._pool.take_idle()
         if life.connection is not None:
             record.reused = True
-            exchange = await self._converse(life, record, wire, request.method)
+            exchange = await self._converse(life, record, request)
             if not (exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}):
                 return
             # The server had closed the idle connection, so it never saw this request (RFC 9112, 9.3.1).
@@ -167,7 +165,7 @@ class StreamRunner:
             life.ended, life.released = trio.Event(), trio.Event()
             record.reused = False
         if await self._dial(life, record):
-            await self._converse(life, record, wire, request.method)
+            await self._converse(life, record, request)
 
     def _start_deadlines(self, life: Life) -> None:
         """Timeouts begin when the stream may use a connection: what it waited for before was not the target's doing."""
@@ -206,14 +204,14 @@ class StreamRunner:
         record.dial_lag_ns = dialed.lag_ns
         return True
 
-    async def _converse(self, life: Life, record: StreamRecord, wire: bytes, method: str) -> Exchange:
+    async def _converse(self, life: Life, record: StreamRecord, request: Request) -> Exchange:
         """Send the request and wait until its answer has ended."""
         connection = life.connection
         assert connection is not None
         record.connection_ns = self._clock.now_ns()
         record.connection = connection.number
         timeline = Timeline(self._recorder.itl_sink(record.phase), self._bounded_width)
-        exchange = Exchange(self._dialect, self._dialect.reader(), timeline, life, method)
+        exchange = Exchange(self._dialect, self._dialect.reader(), timeline, life)
         life.exchange = exchange
         first_token_ns = self._plan.timeouts.first_token_ns
         life.set_deadline(
@@ -222,11 +220,11 @@ class StreamRunner:
             f"no token within {format_duration(first_token_ns or 0)}",
         )
         try:
-            record.sent_ns = await connection.send(wire, exchange, self._clock)
+            record.sent_ns = await connection.send(request, exchange, self._clock)
         except (OSError, trio.BrokenResourceError) as error:
             with trio.move_on_after(LAST_WORDS_S):
                 await life.ended.wait()
-            exchange.reset(f"while the request was being sent: {error}", self._clock.now_ns())
+            exchange.lose(Outcome.RESET, f"while the request was being sent: {error}", self._clock.now_ns())
         await self._wait_for_end(life, exchange)
         return exchange
 
@@ -262,9 +260,17 @@ class StreamRunner:
             self._pool.release(life.connection)
         self._on_record(record)
 
-    def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
-        """Host first (RFC 9110, 7.2), then the dialect's, then the user's, which replace those of the same name."""
-        user = self._target.headers
-        given = {name.lower() for name, _ in user}
-        ours = (("Host", self._target.authority), ("User-Agent", USER_AGENT), *request.headers)
-        return [*((name, value) for name, value in ours if name.lower() not in given), *user]
+    def _build_request(self, kind: RequestKind, rng: Random) -> Request:
+        """The dialect's request with the user's headers, which replace those of the same name."""
+        target = self._target
+        asked = self._dialect.build_request(kind, rng, target.model)
+        given = {name.lower() for name, _ in target.headers}
+        ours = (("User-Agent", USER_AGENT), *asked.headers)
+        return Request(
+            method=asked.method,
+            scheme=target.scheme,
+            authority=target.authority,
+            path=target.path,
+            headers=(*((name, value) for name, value in ours if name.lower() not in given), *target.headers),
+            body=asked.body,
+        )

@@ -1,9 +1,12 @@
-"""One request's answer, from bytes to verdict: framing -> content encoding -> SSE -> dialect -> timeline.
+"""One request and its answer, from body bytes to verdict: content encoding -> SSE -> dialect -> timeline.
 
-Sans-IO: an ``Exchange`` is fed bytes with their arrival, tells its listener of life events, and in the end says how the
-stream ended and why. The same object serves a kernel-stamped socket, a memory stream and a replay.
+Sans-IO, and the same for every HTTP version: a connection frames what arrives and tells the ``Exchange`` of the head, of body
+bytes with their arrival, and of the end; the exchange tells its listener of life events, and in the end says how the stream
+ended and why.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -13,7 +16,6 @@ from loadgen.errors import WireError, shorten
 from loadgen.model import EventClass, Outcome, StreamRecord
 from loadgen.record.timeline import BOUNDED, EXACT, USER, Timeline
 from loadgen.wire.content import ContentDecoder, content_decoder
-from loadgen.wire.http1 import ResponseParser
 from loadgen.wire.sse import SseEvent, SseParser
 
 QUOTE_BYTES: Final = 4096  # so much of a body that is no event stream is kept, to be quoted
@@ -25,6 +27,18 @@ _ANSWER_BIT: Final = int(EventClass.ANSWER)
 _OUTPUT_BITS: Final = int(EventClass.OUTPUT)
 _HEARTBEAT_BITS: Final = int(EventClass.HEARTBEAT)
 _END_BITS: Final = int(EventClass.END)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a connection sends: ``headers`` in order, without Host and whatever frames the body."""
+
+    method: str
+    scheme: str
+    authority: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = b""
 
 
 class LifeListener(Protocol):
@@ -44,78 +58,91 @@ class LifeListener(Protocol):
 class Exchange:
     """One request's answer as it comes in. Attributes are readable at any time.
 
-    ``ended``: no more events count. ``released``: the message is over as well,
-    and ``reusable`` tells whether the connection may carry another request.
+    ``ended``: no more events count. ``released``: the message is over as well, the connection owes it nothing more.
     """
 
     __slots__ = (
-        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_framing", "_head_ns", "_listener",
-        "_quote", "_reader", "_sse", "bytes_in", "end_ns", "ended", "released", "timeline",
+        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_listener",
+        "_quote", "_reader", "_reason", "_sse", "bytes_in", "end_ns", "ended", "released", "status", "timeline",
     )  # fmt: skip
 
-    def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener, method: str) -> None:
+    def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
         self.timeline = timeline
-        self.bytes_in = 0
+        self.status: int | None = None
+        self.bytes_in = 0  # of the connection's bytes, those that were for this exchange
         self.end_ns = 0
         self.ended = False
         self.released = False
         self._dialect = dialect
         self._reader = reader
         self._listener = listener
-        self._framing = ResponseParser(request_method=method)
         self._sse = SseParser()
         self._decoder: ContentDecoder | None = None
         self._events = False  # the body is an event stream; else it is only kept to be quoted
         self._quote = bytearray()
+        self._reason = ""
+        self._header: Callable[[str], str | None] = lambda _: None
         self._head_ns: int | None = None
         self._body_ns: int | None = None
         self._error: WireError | None = None
         self._broken: tuple[Outcome, str] | None = None
 
     @property
-    def reusable(self) -> bool:
-        return self.released and self._framing.body_complete and self._framing.keep_alive and not self._framing.leftover
-
-    @property
     def untouched(self) -> bool:
         """Not one byte of an answer has come."""
         return self.bytes_in == 0
 
-    # ---- bytes come in
+    # ---- what the connection tells
 
-    def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
-        """Bytes that arrived at ``at_ns`` at the latest and not before ``since_ns``; ``kernel``: stamped by the kernel."""
-        if self.released:
+    def on_head(self, status: int, reason: str, header: Callable[[str], str | None], at_ns: int) -> None:
+        """The final response head. ``header`` gives the first value of a field by its name in lower case.
+
+        Raises WireError for a content encoding that nobody asked for.
+        """
+        self._head_ns = at_ns
+        self.status, self._reason, self._header = status, reason, header
+        content_type = (header("content-type") or "").partition(";")[0].strip().lower()
+        self._events = 200 <= status < 300 and content_type in {"", self._dialect.content_type}
+        self._decoder = content_decoder(header("content-encoding"))
+
+    def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
+        """Body bytes, free of transfer coding, that arrived at ``at_ns`` at the latest and not before ``since_ns``.
+
+        ``kernel``: the kernel stamped them. Raises WireError when content coding or event framing is broken.
+        """
+        if not body:
             return
-        self.bytes_in += len(data)
-        framing = self._framing
-        try:
-            framing.feed(data)
-            if self._head_ns is None and framing.head_complete:
-                self._on_head(at_ns)
-            self._on_body(framing.take_body(), at_ns, since_ns, kernel)
-            if framing.body_complete:
-                self._on_message_end(at_ns)
-        except WireError as error:
-            self._on_body_before_error(at_ns, since_ns, kernel)
-            self._fail(error, at_ns)
-
-    def eof(self, at_ns: int) -> None:
-        """The peer closed its side."""
-        if self.released:
+        if self._body_ns is None:
+            self._body_ns = at_ns
+        if self._decoder is not None:
+            body = self._decoder.decode(body)
+        if self.ended:
             return
-        try:
-            self._framing.close()
-            if self._head_ns is None and self._framing.head_complete:
-                self._on_head(at_ns)
-            self._on_message_end(at_ns)
-        except WireError as error:
-            self._fail(error, at_ns)
+        if not self.timeline.events:
+            self._quote += body[: QUOTE_BYTES - len(self._quote)]
+        if not self._events:
+            return
+        events = self._sse.feed(body)
+        if events:
+            self._on_events(events, at_ns, since_ns, kernel)
 
-    def reset(self, detail: str, at_ns: int) -> None:
-        """The peer reset the connection, or the network did."""
+    def on_message_end(self, at_ns: int) -> None:
+        """The message is complete. Raises WireError when its content coding is not."""
+        if self._decoder is not None:
+            self._decoder.close()
+        self._end(at_ns)
+        self._release()
+
+    def fail(self, error: WireError, at_ns: int) -> None:
+        """The message is broken, or cut (``premature_eof``)."""
+        self._error = self._error or error
+        self._end(at_ns)
+        self._release()
+
+    def lose(self, outcome: Outcome, detail: str, at_ns: int) -> None:
+        """The peer or the network took the connection or the stream away: reset, goaway."""
         if not self.released:
-            self._broken = (Outcome.RESET, detail)
+            self._broken = self._broken or (outcome, detail)
             self._end(at_ns)
             self._release()
 
@@ -131,7 +158,7 @@ class Exchange:
         """How the stream ended, and the reason in words. Ask once ``ended``; before, the answer is about an open stream."""
         if self._broken is not None:
             return self._broken
-        status = self._framing.status
+        status = self.status
         if status is None:
             return self._judge_error(self._error or WireError("premature_eof", "no response came"))
         if not 200 <= status < 300:
@@ -156,7 +183,7 @@ class Exchange:
         """Write stamps, counts and verdict into the record."""
         record.head_ns = self._head_ns
         record.first_byte_ns = self._body_ns
-        record.status = self._framing.status
+        record.status = self.status
         record.bytes_in = self.bytes_in
         record.usage = self._reader.usage
         record.finish_reason = self._reader.finish_reason
@@ -165,32 +192,6 @@ class Exchange:
         self.timeline.fill(record)
 
     # ---- inside
-
-    def _on_head(self, at_ns: int) -> None:
-        self._head_ns = at_ns
-        framing = self._framing
-        status = framing.status or 0
-        content_type = (framing.header("content-type") or "").partition(";")[0].strip().lower()
-        self._events = 200 <= status < 300 and content_type in {"", self._dialect.content_type}
-        self._decoder = content_decoder(framing.header("content-encoding"))
-
-    def _on_body(self, body: bytes, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001 - hot path
-        if not body:
-            return
-        if self._body_ns is None:
-            self._body_ns = at_ns
-        if self._decoder is not None:
-            body = self._decoder.decode(body)
-        if self.ended:
-            return
-        if not self._events:
-            self._quote += body[: QUOTE_BYTES - len(self._quote)]
-            return
-        if not self.timeline.events:
-            self._quote += body[: QUOTE_BYTES - len(self._quote)]
-        events = self._sse.feed(body)
-        if events:
-            self._on_events(events, at_ns, since_ns, kernel)
 
     def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
         timeline, classify = self.timeline, self._reader.classify
@@ -218,24 +219,6 @@ class Exchange:
                 self._end(at_ns)
                 return
 
-    def _on_body_before_error(self, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
-        """Events that came whole before the framing broke still count."""
-        try:
-            self._on_body(self._framing.take_body(), at_ns, since_ns, kernel)
-        except WireError:
-            return  # the first error is the one to tell
-
-    def _on_message_end(self, at_ns: int) -> None:
-        if self._decoder is not None:
-            self._decoder.close()
-        self._end(at_ns)
-        self._release()
-
-    def _fail(self, error: WireError, at_ns: int) -> None:
-        self._error = self._error or error
-        self._end(at_ns)
-        self._release()
-
     def _end(self, at_ns: int) -> None:
         if not self.ended:
             self.ended = True
@@ -253,11 +236,11 @@ class Exchange:
         return (Outcome.TRUNCATED if cut else Outcome.PROTOCOL_ERROR), str(error)
 
     def _describe_status(self, status: int) -> str:
-        framing = self._framing
-        words = f"{status} {framing.reason or ''}".strip()
-        if retry_after := framing.header("retry-after"):
+        header = self._header
+        words = f"{status} {self._reason}".strip()
+        if retry_after := header("retry-after"):
             words += f" (Retry-After: {shorten(retry_after, 40)})"
-        if location := framing.header("location"):
+        if location := header("location"):
             words += f" (Location: {shorten(location, 120)}; redirects are not followed)"
         if self._quote:
             words += f": {shorten(bytes(self._quote), 200)}"
@@ -266,9 +249,7 @@ class Exchange:
     def _not_an_event_stream(self) -> tuple[Outcome, str]:
         if found := _error_in_json(self._quote):
             return Outcome.PROVIDER_ERROR, found
-        if self._error is not None and self._head_ns is None:  # the head itself was faulty: no content type to speak of
-            return self._judge_error(self._error)
-        got = self._framing.header("content-type")
+        got = self._header("content-type")
         begins = f"; the body begins {shorten(bytes(self._quote), 80)}" if self._quote else ""
         expected = self._dialect.content_type
         return Outcome.PROTOCOL_ERROR, f"expected content type {expected}, got {shorten(got or '')}{begins}"

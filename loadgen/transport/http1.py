@@ -1,17 +1,21 @@
 """One HTTP/1.1 connection: carries one exchange at a time, and knows whether it can carry another."""
 
 from loadgen.clock import Clock
-from loadgen.transport.exchange import Exchange
+from loadgen.errors import WireError
+from loadgen.model import Outcome
+from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.link import Link
+from loadgen.wire.http1 import ResponseParser
+from loadgen.wire.http1_request import build_request
 
 
 class Http1Connection:
-    """The sink of a link; passes what arrives to the current exchange.
+    """The sink of a link; frames what arrives and passes it to the current exchange.
 
     ``usable``: idle, open, and fit for another request.
     """
 
-    __slots__ = ("_exchange", "_link", "_open", "number", "streams")
+    __slots__ = ("_exchange", "_framing", "_link", "_open", "number", "streams")
 
     def __init__(self, link: Link, number: int) -> None:
         self.number = number
@@ -19,21 +23,24 @@ class Http1Connection:
         self._link = link
         self._open = True
         self._exchange: Exchange | None = None
+        self._framing = ResponseParser()
         link.attach(self)
 
     @property
     def usable(self) -> bool:
-        return self._open and (self._exchange is None or self._exchange.reusable)
+        return self._open and (self._exchange is None or (self._exchange.released and self._framing.keep_alive))
 
-    async def send(self, request: bytes, exchange: Exchange, clock: Clock) -> int:
+    async def send(self, request: Request, exchange: Exchange, clock: Clock) -> int:
         """Send one request whose answer goes to ``exchange``; returns when its last byte was handed over (ns).
 
         Raises OSError or trio.BrokenResourceError when the peer is gone; an answer may have come all the same.
         """
         assert self.usable, "the connection is busy or closed"
         self._exchange = exchange
+        self._framing = ResponseParser(request_method=request.method)
         self.streams += 1
-        return await self._link.send_all(request, clock)
+        headers = _with_host(request)
+        return await self._link.send_all(build_request(request.method, request.path, headers, request.body), clock)
 
     def close(self) -> None:
         self._open = False
@@ -42,18 +49,51 @@ class Http1Connection:
     # ---- the link's sink
 
     def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
-        exchange = self._exchange
+        exchange, framing = self._exchange, self._framing
         if exchange is None or exchange.released:
             self._open = False  # bytes that nobody asked for: whatever follows could not be trusted
+            return
+        exchange.bytes_in += len(data)
+        try:
+            framing.feed(data)
+        except WireError as error:
+            self._pass(exchange, at_ns, since_ns, kernel, error)
         else:
-            exchange.feed(data, at_ns, since_ns, kernel=kernel)
+            self._pass(exchange, at_ns, since_ns, kernel, None)
 
     def eof(self, at_ns: int) -> None:
         self._open = False
-        if self._exchange is not None:
-            self._exchange.eof(at_ns)
+        exchange, framing = self._exchange, self._framing
+        if exchange is None or exchange.released:
+            return
+        try:
+            framing.close()
+            exchange.on_message_end(at_ns)
+        except WireError as error:
+            exchange.fail(error, at_ns)
 
     def reset(self, detail: str, at_ns: int) -> None:
         self._open = False
         if self._exchange is not None:
-            self._exchange.reset(detail, at_ns)
+            self._exchange.lose(Outcome.RESET, detail, at_ns)
+
+    def _pass(self, exchange: Exchange, at_ns: int, since_ns: int, kernel: bool, broken: WireError | None) -> None:  # noqa: FBT001 - hot path
+        """Hand over what the framing has: also what came whole before it broke. The first error is the one to tell."""
+        framing = self._framing
+        try:
+            if exchange.status is None and framing.head_complete:
+                assert framing.status is not None
+                exchange.on_head(framing.status, framing.reason or "", framing.header, at_ns)
+            exchange.on_body(framing.take_body(), at_ns, since_ns, kernel=kernel)
+            if framing.body_complete:
+                exchange.on_message_end(at_ns)
+        except WireError as error:
+            broken = broken or error
+        if broken is not None:
+            exchange.fail(broken, at_ns)
+
+
+def _with_host(request: Request) -> list[tuple[str, str]]:
+    """Host first (RFC 9110, 7.2), unless the user gave one."""
+    given = any(name.lower() == "host" for name, _ in request.headers)
+    return list(request.headers) if given else [("Host", request.authority), *request.headers]
