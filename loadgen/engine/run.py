@@ -32,7 +32,7 @@ from loadgen.sim.process import open_sim_process
 from loadgen.transport.control import first_model
 from loadgen.transport.dial import Dialer, SocketDialer, resolve
 from loadgen.transport.pool import ConnectionPool
-from loadgen.transport.receive import ReadStats, receiver_for
+from loadgen.transport.receive import AnyReceiver, Attention, ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
 from loadgen.workload.plan import Phase, Plan, Target
 
@@ -106,13 +106,13 @@ async def execute(
                 target = replace(target, model=await first_model(target, _context(target, plan)))
             data.target = target
             observer.on_target(target)
-            reads = ReadStats()
+            reads, attention = ReadStats(), Attention()
             dialer = (
-                await _socket_dialer(target, plan, reads, background, clock)
+                await _socket_dialer(target, plan, receiver_for(reads, attention, background), background, clock)
                 if dialer_factory is None
                 else dialer_factory(background, clock)
             )
-            run = _Run(data, recorder, observer, clock, dialer, reads, on_record)
+            run = _Run(data, recorder, observer, clock, dialer, reads, attention, on_record)
             if handle_signals:
                 await background.start(run.watch_signals)
             background.start_soon(run.tick)
@@ -137,6 +137,7 @@ class _Run:
         clock: Clock,
         dialer: Dialer,
         reads: ReadStats,
+        attention: Attention,
         on_record: Callable[[StreamRecord], None],
     ) -> None:
         self._data = data
@@ -145,6 +146,7 @@ class _Run:
         self._observer = observer
         self._clock = clock
         self._reads = reads
+        self._attention = attention
         self._on_record = on_record
         self._widths = array("q")
         self._gauge = Concurrency(clock)
@@ -171,6 +173,7 @@ class _Run:
                 recorder=self._recorder,
                 on_record=self._record,
                 bounded_width=self._widths.append,
+                attention=self._attention,
                 nursery=streams,
             )
             self._loop = ClosedLoop(
@@ -298,10 +301,11 @@ async def _open_target(plan: Plan) -> AsyncIterator[Target]:
         )
 
 
-async def _socket_dialer(target: Target, plan: Plan, reads: ReadStats, background: trio.Nursery, clock: Clock) -> SocketDialer:
+async def _socket_dialer(
+    target: Target, plan: Plan, receiver: AnyReceiver, background: trio.Nursery, clock: Clock
+) -> SocketDialer:
     """Resolve, prepare TLS, start the receive loop."""
     addresses = await resolve(target)
-    receiver = receiver_for(reads, background)
     background.start_soon(receiver.run)
     name = plan.transport.tls.server_name or target.host
     return SocketDialer(addresses, receiver, clock, context=_context(target, plan), server_name=name)

@@ -23,6 +23,7 @@ from loadgen.record.timeline import Timeline
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.http1 import Http1Connection
 from loadgen.transport.pool import ConnectionPool
+from loadgen.transport.receive import Attention
 from loadgen.workload.plan import Plan, RequestKind, Target
 from loadgen.workload.units import format_duration
 
@@ -37,7 +38,8 @@ USER_AGENT: Final = f"loadgen/{__version__}"
 class Life:
     """What a stream's task waits for, and how others make it leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, attention: Attention) -> None:
+        self.attention = attention
         self.connection: Http1Connection | None = None
         self.exchange: Exchange | None = None
         self.may_connect = False  # holds a permission of the pool
@@ -69,9 +71,11 @@ class Life:
 
     def on_end(self) -> None:
         self.ended.set()
+        self.attention.noticed = True
 
     def on_released(self) -> None:
         self.released.set()
+        self.attention.noticed = True
 
 
 @dataclass(slots=True)
@@ -99,6 +103,7 @@ class StreamRunner:
         recorder: Recorder,
         on_record: Callable[[StreamRecord], None],
         bounded_width: Callable[[int], None],
+        attention: Attention,
         nursery: trio.Nursery,
     ) -> None:
         self.reach = Reach()
@@ -112,6 +117,7 @@ class StreamRunner:
         self._recorder = recorder
         self._on_record = on_record
         self._bounded_width = bounded_width
+        self._attention = attention
         self._nursery = nursery
 
     async def run(self, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
@@ -121,7 +127,7 @@ class StreamRunner:
         """
         record.started_ns = self._clock.now_ns()
         self._recorder.stream_started(record)
-        life = Life()
+        life = Life(self._attention)
         self.open.add(life)
         try:
             with life.scope:
@@ -186,7 +192,8 @@ class StreamRunner:
         )
         reach = self.reach
         try:
-            life.connection, dialed = await self._pool.dial()
+            with self._attention:
+                life.connection, dialed = await self._pool.dial()
         except ConnectError as error:
             record.outcome = Outcome.TLS_ERROR if error.tls else Outcome.CONNECT_ERROR
             record.detail = str(error)
@@ -220,7 +227,8 @@ class StreamRunner:
             f"no token within {format_duration(first_token_ns or 0)}",
         )
         try:
-            record.sent_ns = await connection.send(request, exchange, self._clock)
+            with self._attention:
+                record.sent_ns = await connection.send(request, exchange, self._clock)
         except (OSError, trio.BrokenResourceError) as error:
             with trio.move_on_after(LAST_WORDS_S):
                 await life.ended.wait()

@@ -9,7 +9,7 @@ import trio
 
 from loadgen.clock import NS_PER_MS
 from loadgen.transport.link import ByteSink
-from loadgen.transport.receive import EpollReceiver, ReadStats, TaskReceiver, enable_kernel_stamps, receiver_for
+from loadgen.transport.receive import Attention, EpollReceiver, ReadStats, TaskReceiver, enable_kernel_stamps, receiver_for
 
 pytestmark = pytest.mark.net
 LINUX = hasattr(select, "epoll")
@@ -64,7 +64,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 @pytest.mark.skipif(not LINUX, reason="needs epoll and SO_TIMESTAMPNS (Linux)")
 async def test_stamps_are_the_kernels_even_when_the_loop_is_late(nursery: trio.Nursery) -> None:
     stats, sink = ReadStats(), Collector()
-    receiver = EpollReceiver(stats)
+    receiver = EpollReceiver(stats, Attention())
     nursery.start_soon(receiver.run)
     ours, theirs = pair()
     with ours, theirs:
@@ -91,7 +91,7 @@ async def test_stamps_are_the_kernels_even_when_the_loop_is_late(nursery: trio.N
 @pytest.mark.skipif(not LINUX, reason="needs epoll and SO_TIMESTAMPNS (Linux)")
 async def test_what_waited_together_lies_between_the_last_poll_and_the_stamp(nursery: trio.Nursery) -> None:
     stats, sink = ReadStats(), Collector()
-    receiver = EpollReceiver(stats)
+    receiver = EpollReceiver(stats, Attention())
     nursery.start_soon(receiver.run)
     ours, theirs = pair()
     with ours, theirs:
@@ -116,7 +116,7 @@ async def test_end_reset_and_detach(kind: str, nursery: trio.Nursery) -> None:
     if kind == "epoll" and not LINUX:
         pytest.skip("no epoll here")
     stats = ReadStats()
-    receiver = EpollReceiver(stats) if kind == "epoll" else TaskReceiver(stats, nursery)
+    receiver = EpollReceiver(stats, Attention()) if kind == "epoll" else TaskReceiver(stats, nursery)
     nursery.start_soon(receiver.run)
     ends: list[tuple[socket.socket, socket.socket, Collector]] = []
     for _ in range(3):
@@ -145,7 +145,7 @@ async def test_end_reset_and_detach(kind: str, nursery: trio.Nursery) -> None:
 
 
 async def test_the_best_receiver_is_chosen(nursery: trio.Nursery) -> None:
-    receiver = receiver_for(ReadStats(), nursery)
+    receiver = receiver_for(ReadStats(), Attention(), nursery)
     assert isinstance(receiver, EpollReceiver if LINUX else TaskReceiver)
     sink: ByteSink = Collector()
     assert sink is not None
