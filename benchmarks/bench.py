@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import socket
 import subprocess
@@ -27,17 +28,16 @@ import numpy as np
 import trio
 
 from loadgen.clock import SystemClock
-from loadgen.dialect import openai_chat
 from loadgen.engine import stream as stream_module
 from loadgen.engine.run import execute
 from loadgen.record.recorder import Recorder
-from loadgen.record.timeline import Timeline
 from loadgen.report.progress import Silent
+from loadgen.transport.exchange import Exchange
 from loadgen.workload.loader import loads
 
 HERE = Path(__file__).parent
 SERVER_CORE, CLIENT_CORE = 0, 1
-STAMP_AT = len('{"m":"')  # the server writes its clock into the first field, 19 digits
+STAMP = re.compile(rb'"content":"m([0-9]{19})')  # the server's clock, in the text of each event
 
 
 def build(folder: Path, name: str) -> Path:
@@ -76,7 +76,7 @@ def c_client(program: Path, port: int, streams: int, rate: int, seconds: float) 
 def in_child(task: str, *arguments: object) -> dict[str, Any]:
     """Run one of TASKS in a process of its own on the clients' core; what it printed."""
     out = subprocess.run(
-        ["taskset", "-c", str(CLIENT_CORE), sys.executable, __file__, "--task", task, *map(str, arguments)],
+        ["taskset", "-c", str(CLIENT_CORE), sys.executable, str(HERE / "bench.py"), "--task", task, *map(str, arguments)],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     told: dict[str, Any] = json.loads(out)
@@ -133,35 +133,20 @@ def task_loadgen(port: str, streams: str, rate: str, seconds: str, truth: str) -
 
 def keep_stamps(kept: list[tuple[array, list[int]]]) -> None:
     """Make every stream keep what the server wrote beside what was stamped. Costs CPU: not for the cost runs."""
-    sent_of: list[list[int]] = []
 
-    class Reader(openai_chat.OpenAiChatReader):
+    class Keeping(Exchange):
         __slots__ = ("sent",)
 
-        def __init__(self, choices: int) -> None:
-            super().__init__(choices)
+        def __init__(self, dialect, reader, timeline, listener) -> None:  # noqa: ANN001
+            super().__init__(dialect, reader, timeline, listener)
             self.sent: list[int] = []
-            sent_of.append(self.sent)
+            kept.append((timeline.outputs, self.sent))
 
-        def classify(self, event):  # noqa: ANN001, ANN202
-            if event.data.startswith('{"m":"'):
-                self.sent.append(int(event.data[STAMP_AT : STAMP_AT + 19]))
-            return super().classify(event)
+        def on_body(self, body, at_ns, since_ns, *, kernel) -> None:  # noqa: ANN001
+            self.sent.extend(map(int, STAMP.findall(body)))
+            super().on_body(body, at_ns, since_ns, kernel=kernel)
 
-    class Keeping(Timeline):
-        __slots__ = ()
-
-        def __init__(self, gap, width) -> None:  # noqa: ANN001
-            super().__init__(gap, width)
-            kept.append((self.outputs, []))
-
-    def reader(self, choices: int = 1):  # noqa: ANN001, ANN202
-        made = Reader(choices)
-        kept[-1] = (kept[-1][0], made.sent)
-        return made
-
-    openai_chat.OpenAiChat.reader = reader  # type: ignore[method-assign]
-    stream_module.Timeline = Keeping  # type: ignore[misc]
+    stream_module.Exchange = Keeping  # type: ignore[misc]
 
 
 def task_httpx(port: str, streams: str, rate: str, seconds: str) -> dict[str, Any]:
