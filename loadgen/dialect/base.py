@@ -53,6 +53,9 @@ class Dialect(Protocol):
 
     name: str
     content_type: str  # what a streaming answer must declare
+    # Raw bytes that may stand right before the text of an output event, with the opening quote. Two events that differ only
+    # in that text (not empty, no escapes) have the same classes and leave the reader in the same state. () promises nothing.
+    text_keys: tuple[bytes, ...]
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest: ...
 

@@ -49,6 +49,9 @@ class _Chunk(msgspec.Struct):
 class OpenAiChat:
     name = "openai-chat"
     content_type = "text/event-stream"
+    text_keys = tuple(
+        b'"%s":%s"' % (name, gap) for name in (b"content", b"reasoning_content", b"reasoning") for gap in (b"", b" ")
+    )
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest:
         """POST with ``stream`` and ``include_usage``; the workload's ``body`` is merged over it and has the last word."""

@@ -14,6 +14,7 @@ from loadgen.workload.plan import RequestKind
 class PlainSse:
     name = "plain-sse"
     content_type = "text/event-stream"
+    text_keys: tuple[bytes, ...] = ()
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest:
         """GET; a POST with JSON once the workload gives a ``body``."""

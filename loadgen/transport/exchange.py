@@ -14,6 +14,7 @@ import msgspec
 from loadgen.dialect.base import Dialect, Reader
 from loadgen.errors import WireError, shorten
 from loadgen.model import EventClass, Outcome, StreamRecord
+from loadgen.record.repeat import Repeat
 from loadgen.record.timeline import BOUNDED, EXACT, USER, Timeline
 from loadgen.wire.content import ContentDecoder, content_decoder
 from loadgen.wire.sse import SseEvent, SseParser
@@ -27,6 +28,8 @@ _ANSWER_BIT: Final = int(EventClass.ANSWER)
 _OUTPUT_BITS: Final = int(EventClass.OUTPUT)
 _HEARTBEAT_BITS: Final = int(EventClass.HEARTBEAT)
 _END_BITS: Final = int(EventClass.END)
+_REPEATABLE: Final = frozenset({_ANSWER_BIT, int(EventClass.REASONING)})  # classes that events which differ in text share
+MAX_MISSES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,24 +62,29 @@ class Exchange:
     """One request's answer as it comes in. Attributes are readable at any time.
 
     ``ended``: no more events count. ``released``: the message is over as well, the connection owes it nothing more.
+    ``repeat`` takes events that need no parsing, until the next call of anything else here; None: there is no such thing now.
     """
 
     __slots__ = (
-        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_listener",
-        "_quote", "_reader", "_reason", "_sse", "bytes_in", "end_ns", "ended", "released", "status", "timeline",
+        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_learned_at",
+        "_listener", "_misses", "_quote", "_reader", "_reason", "_sse", "_wire_bytes", "end_ns", "ended", "released",
+        "repeat", "status", "timeline",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
         self.timeline = timeline
         self.status: int | None = None
-        self.bytes_in = 0  # of the connection's bytes, those that were for this exchange
         self.end_ns = 0
         self.ended = False
         self.released = False
+        self.repeat: Repeat | None = None
         self._dialect = dialect
         self._reader = reader
         self._listener = listener
         self._sse = SseParser()
+        self._wire_bytes = 0
+        self._learned_at = 0  # events seen when it was learned
+        self._misses = 0  # how often in a row nothing repeated
         self._decoder: ContentDecoder | None = None
         self._events = False  # the body is an event stream; else it is only kept to be quoted
         self._quote = bytearray()
@@ -88,11 +96,21 @@ class Exchange:
         self._broken: tuple[Outcome, str] | None = None
 
     @property
+    def bytes_in(self) -> int:
+        """Bytes of the connection that were for this exchange."""
+        return self._wire_bytes + (self.repeat.wire_bytes if self.repeat is not None else 0)
+
+    @property
     def untouched(self) -> bool:
         """Not one byte of an answer has come."""
         return self.bytes_in == 0
 
     # ---- what the connection tells
+
+    def on_wire(self, size: int) -> None:
+        """So many bytes came for this exchange, and are about to be framed."""
+        self._end_repeat()
+        self._wire_bytes += size
 
     def on_head(self, status: int, reason: str, header: Callable[[str], str | None], at_ns: int) -> None:
         """The final response head. ``header`` gives the first value of a field by its name in lower case.
@@ -122,9 +140,13 @@ class Exchange:
             self._quote += body[: QUOTE_BYTES - len(self._quote)]
         if not self._events:
             return
-        events = self._sse.feed(body)
+        sse = self._sse
+        whole = self._decoder is None and sse.at_rest
+        events = sse.feed(body)
         if events:
-            self._on_events(events, at_ns, since_ns, kernel)
+            bits = self._on_events(events, at_ns, since_ns, kernel)
+            if whole and bits in _REPEATABLE and len(events) == 1 and sse.at_rest:
+                self._learn(body)
 
     def on_message_end(self, at_ns: int) -> None:
         """The message is complete. Raises WireError when its content coding is not."""
@@ -193,9 +215,11 @@ class Exchange:
 
     # ---- inside
 
-    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
+    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> int:  # noqa: FBT001
+        """Classify and stamp; the EventClass bits of the last one."""
+        bits = 0
         timeline, classify = self.timeline, self._reader.classify
-        timeline.read(len(events))
+        timeline.read(len(events), since_ns)
         last = None if self._sse.partial else events[-1]
         for event in events:
             quality = USER if not kernel else EXACT if event is last else BOUNDED
@@ -207,22 +231,39 @@ class Exchange:
                 if bits & _HEARTBEAT_BITS:
                     timeline.heartbeats += 1
                     continue
-            timeline.event(at_ns)
             if bits & _OUTPUT_BITS:
                 first = timeline.first_token_ns is None
                 if bits & _ANSWER_BIT and timeline.first_answer_ns is None:
                     timeline.first_answer_ns = at_ns
-                timeline.output(at_ns, since_ns, quality)
+                timeline.output(at_ns, quality)
                 if first:
                     self._listener.on_first_token()
+            else:
+                timeline.other(at_ns)
             if bits & _END_BITS:
                 self._end(at_ns)
-                return
+                break
+        return bits
+
+    def _learn(self, body: bytes) -> None:
+        """``body`` was one whole event: the next ones may repeat it. A stream whose events never do is left alone soon."""
+        seen = self.timeline.events
+        self._misses = self._misses + 1 if seen == self._learned_at + 1 else 0
+        self._learned_at = seen
+        if self._misses < MAX_MISSES:
+            self.repeat = self.timeline.repeats_of(body, self._dialect.text_keys)
+
+    def _end_repeat(self) -> None:
+        repeat, self.repeat = self.repeat, None
+        if repeat is not None:
+            self._sse.skip(repeat.body_bytes)
+            self._wire_bytes += repeat.wire_bytes
 
     def _end(self, at_ns: int) -> None:
         if not self.ended:
             self.ended = True
             self.end_ns = at_ns
+            self._end_repeat()
             self._listener.on_end()
 
     def _release(self) -> None:

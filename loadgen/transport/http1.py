@@ -3,9 +3,10 @@
 from loadgen.clock import Clock
 from loadgen.errors import WireError
 from loadgen.model import Outcome
+from loadgen.record.repeat import Repeat
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.link import Link
-from loadgen.wire.http1 import ResponseParser
+from loadgen.wire.http1 import ResponseParser, whole_chunks
 from loadgen.wire.http1_request import build_request
 
 
@@ -15,7 +16,7 @@ class Http1Connection:
     ``usable``: idle, open, and fit for another request.
     """
 
-    __slots__ = ("_exchange", "_framing", "_link", "_open", "number", "streams")
+    __slots__ = ("_exchange", "_framing", "_link", "_open", "_repeat", "number", "streams")
 
     def __init__(self, link: Link, number: int) -> None:
         self.number = number
@@ -24,6 +25,7 @@ class Http1Connection:
         self._open = True
         self._exchange: Exchange | None = None
         self._framing = ResponseParser()
+        self._repeat: Repeat | None = None  # what the exchange has of it, while the framing is between two chunks
         link.attach(self)
 
     @property
@@ -44,22 +46,16 @@ class Http1Connection:
 
     def close(self) -> None:
         self._open = False
+        self._repeat = None
         self._link.close()
 
     # ---- the link's sink
 
     def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
-        exchange, framing = self._exchange, self._framing
-        if exchange is None or exchange.released:
-            self._open = False  # bytes that nobody asked for: whatever follows could not be trusted
+        repeat = self._repeat
+        if repeat is not None and kernel and repeat.take(data, whole_chunks(data), at_ns, since_ns):
             return
-        exchange.bytes_in += len(data)
-        try:
-            framing.feed(data)
-        except WireError as error:
-            self._pass(exchange, at_ns, since_ns, kernel, error)
-        else:
-            self._pass(exchange, at_ns, since_ns, kernel, None)
+        self._feed(data, at_ns, since_ns, kernel)
 
     def eof(self, at_ns: int) -> None:
         self._open = False
@@ -76,6 +72,22 @@ class Http1Connection:
         self._open = False
         if self._exchange is not None:
             self._exchange.lose(Outcome.RESET, detail, at_ns)
+
+    def _feed(self, data: bytes, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001 - hot path
+        exchange, framing = self._exchange, self._framing
+        if exchange is None or exchange.released:
+            self._open = False  # bytes that nobody asked for: whatever follows could not be trusted
+            return
+        self._repeat = None
+        exchange.on_wire(len(data))
+        try:
+            framing.feed(data)
+        except WireError as error:
+            self._pass(exchange, at_ns, since_ns, kernel, error)
+        else:
+            self._pass(exchange, at_ns, since_ns, kernel, None)
+            if framing.between_chunks:
+                self._repeat = exchange.repeat
 
     def _pass(self, exchange: Exchange, at_ns: int, since_ns: int, kernel: bool, broken: WireError | None) -> None:  # noqa: FBT001 - hot path
         """Hand over what the framing has: also what came whole before it broke. The first error is the one to tell."""

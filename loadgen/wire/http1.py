@@ -38,6 +38,26 @@ class _State(Enum):
     DONE = "done"
 
 
+def whole_chunks(data: bytes) -> list[tuple[int, int]]:
+    """Where the chunks' data stand in ``data``, if it is whole chunks in their usual spelling and nothing else; else nothing.
+
+    For callers that know the parser to be ``between_chunks``. The last chunk is none of these.
+    """
+    spans = []
+    at, size = 0, len(data)
+    while at < size:
+        eol = data.find(b"\r\n", at + 1, at + 6)
+        length = _SIZES.get(data[at:eol])
+        if length is None:
+            return []
+        begin, end = eol + 2, eol + 2 + length
+        if data[end : end + 2] != b"\r\n":
+            return []
+        spans.append((begin, end))
+        at = end + 2
+    return spans
+
+
 class ResponseParser:
     """Attributes are valid at any time; ``status``, ``headers`` and ``framing`` once ``head_complete``.
 
@@ -79,6 +99,11 @@ class ResponseParser:
     @property
     def keep_alive(self) -> bool:
         return self.body_complete and self._persistent and not self.leftover and self._error is None
+
+    @property
+    def between_chunks(self) -> bool:
+        """The next byte begins a chunk."""
+        return self._state is _State.SIZE and not self._buffer
 
     def header(self, name: str) -> str | None:
         """The first value of a header field; ``name`` in lower case."""

@@ -65,6 +65,15 @@ class SseParser:
         """Bytes of an event that is not dispatched yet are held."""
         return bool(self._buffer or self._data or self._type)
 
+    @property
+    def at_rest(self) -> bool:
+        """Between two events: whatever comes next is read as it would be at any other such moment."""
+        return self._started and not self._skip_lf and not self.partial
+
+    def skip(self, size: int) -> None:
+        """So many bytes were whole events that somebody else recognised; only while ``at_rest``."""
+        self._offset += size
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[SseEvent]:
         """The events that ``data`` completes, in order."""
         if not self._buffer and not self._data and self._started and not self._skip_lf:

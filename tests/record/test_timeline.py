@@ -22,11 +22,11 @@ def at(offset_ms: float) -> int:
 def test_gaps_lie_between_output_events_only() -> None:
     gaps, widths = array("q"), array("q")
     timeline = Timeline(gaps.append, widths.append)
-    timeline.event(at(100))  # a role, no token
+    timeline.other(at(100))  # a role, no token
     for moment in (250, 270, 300):
-        timeline.event(at(moment))
-        timeline.output(at(moment), at(moment - 5), EXACT)
-    timeline.event(at(301))  # usage
+        timeline.read(1, at(moment - 5))
+        timeline.output(at(moment), EXACT)
+    timeline.other(at(301))  # usage
     record = filled(timeline)
     assert list(gaps) == [ms(20), ms(30)]
     assert not widths
@@ -38,12 +38,16 @@ def test_gaps_lie_between_output_events_only() -> None:
 def test_a_bounded_event_says_since_when_it_may_have_been_there() -> None:
     widths = array("q")
     timeline = Timeline(array("q").append, widths.append)
-    timeline.output(at(250), at(240), BOUNDED)
-    timeline.output(at(290), at(270), BOUNDED)
-    timeline.output(at(300), at(280), BOUNDED)
-    timeline.output(at(310), at(300), USER)
-    assert list(widths) == [ms(10), ms(20), ms(10)]
-    assert filled(timeline).quality == [0, 3, 1]
+    timeline.read(3, at(240))
+    timeline.output(at(250), BOUNDED)
+    timeline.output(at(250), BOUNDED)
+    timeline.output(at(250), EXACT)
+    timeline.read(2, at(220))  # polled last before the last stamp: what is new came after that
+    timeline.output(at(280), BOUNDED)
+    timeline.output(at(280), USER)
+    assert list(widths) == [ms(10), ms(10), ms(30)]
+    record = filled(timeline)
+    assert (record.quality, record.reads, record.merged_reads) == ([1, 3, 1], 2, 2)
 
 
 def test_a_stream_without_output_leaves_its_stamps_empty() -> None:
