@@ -1,7 +1,9 @@
 """The closed loop: so many slots, each of which starts its next stream when the last one has ended.
 
 How many slots are wanted follows the phases over time. A jump upwards is spread out (``PACE_NS`` a stream) so that 10,000
-streams do not arrive as one SYN storm; a jump downwards retires slots as their streams end, none is cut.
+streams do not arrive as one SYN storm, and waits while this side is ``crowded``: starting streams takes more of the generator
+than carrying them, and must not make it late for those that run. A jump downwards retires slots as their streams end, none
+is cut.
 """
 
 from collections.abc import Callable
@@ -14,11 +16,13 @@ from loadgen.clock import NS_PER_MS, NS_PER_S, Clock
 from loadgen.engine.concurrency import Concurrency
 from loadgen.engine.stream import StreamRunner
 from loadgen.model import Outcome, StreamRecord
+from loadgen.transport.receive import Attention
 from loadgen.workload.plan import Phase, Plan, RequestKind
 
 PACE_NS: Final = 1 * NS_PER_MS
 MAX_RISE_SHARE: Final = 2  # a jump takes at most half of its phase
 LOOK_AHEAD_NS: Final = 100 * NS_PER_MS
+CROWDED_WAIT_NS: Final = 2 * NS_PER_MS
 
 # Ended by the target before its first event: the slot pauses, so that a refusing server is not hammered.
 _REFUSALS: Final = frozenset({
@@ -73,6 +77,7 @@ class ClosedLoop:
         gauge: Concurrency,
         nursery: trio.Nursery,
         on_phase: Callable[[Phase], None],
+        attention: Attention,
     ) -> None:
         self.stopped = trio.Event()
         self.phase: Phase = plan.phases[0]
@@ -84,6 +89,7 @@ class ClosedLoop:
         self._gauge = gauge
         self._nursery = nursery
         self._on_phase = on_phase
+        self._attention = attention
         self._wanted = 0
         self._streams = 0
         self._idle = trio.Event()
@@ -116,6 +122,8 @@ class ClosedLoop:
         while into_ns < phase.duration_ns:
             self._want(asked_at(phase, before, into_ns))
             change_ns = next_change(phase, before, into_ns)
+            if self.active < self._wanted:
+                change_ns = min(change_ns, into_ns + CROWDED_WAIT_NS)
             with trio.move_on_at(self._clock.trio_deadline(begin_ns + change_ns)):
                 await self.stopped.wait()
                 return
@@ -125,7 +133,7 @@ class ClosedLoop:
         self._wanted = streams
         limit = self._plan.limit
         self._gauge.ask(streams if limit is None else min(streams, limit.streams))
-        while self.active < streams:
+        while self.active < streams and not self._attention.crowded:
             self.active += 1
             self._nursery.start_soon(self._slot, self._clock.now_ns())
 

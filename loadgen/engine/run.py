@@ -178,7 +178,7 @@ class _Run:
             )
             self._loop = ClosedLoop(
                 plan=plan, clock=self._clock, runner=self._runner, gauge=self._gauge, nursery=streams,
-                on_phase=self._enter_phase,
+                on_phase=self._enter_phase, attention=self._attention,
             )  # fmt: skip
             gc.freeze()
             try:

@@ -24,6 +24,8 @@ from loadgen.transport.link import SO_TIMESTAMPNS, ByteSink
 
 READ_BYTES: Final = 256 * 1024
 MAX_READY: Final = 128  # sockets a round: about 1 ms of work, so that dials and deadlines have their turn under full load
+LATE_NS: Final = 5 * NS_PER_MS
+MAX_HELD: Final = 256  # half of the backlog that nginx listens with; more at once could be dropped SYNs
 STAY_NS: Final = 1 * NS_PER_MS  # epoll waits in whole milliseconds
 STAMP_SLACK_NS: Final = 1 * NS_PER_MS  # a kernel stamp further outside [last poll, now] means the wall clock was stepped
 
@@ -54,37 +56,41 @@ class ReadStats:
 
 
 class Attention:
-    """Who needs the event loop soon. The receive loop stays with its sockets only while nobody does.
+    """Who needs the event loop, and whether it keeps up.
 
-    Held as a context by those who are on their way (dialing, sending); ``noticed`` is set when a stream's task has something
-    to react to.
+    Entered as a context by those who are on their way (dialing, sending), ``held`` of them now; ``noticed`` is set when a
+    stream's task has something to react to. The receive loop stays with its sockets only while nobody wants the event loop.
+    ``late``: for some milliseconds now there has always been a socket with something waiting.
     """
 
-    __slots__ = ("_held", "noticed")
+    __slots__ = ("held", "late", "noticed")
 
     def __init__(self) -> None:
-        self._held = 0
+        self.held = 0
         self.noticed = False
+        self.late = False
 
     @property
     def wanted(self) -> bool:
-        return self.noticed or self._held > 0
+        return self.noticed or self.held > 0
+
+    @property
+    def crowded(self) -> bool:
+        """Not the moment to start more streams: reads are late, or a listener's backlog of connects is on its way."""
+        return self.late or self.held >= MAX_HELD
 
     def __enter__(self) -> None:
-        self._held += 1
+        self.held += 1
 
     def __exit__(self, *_: object) -> None:
-        self._held -= 1
+        self.held -= 1
 
 
 class EpollReceiver:
-    """The receive loop for systems with epoll. ``run`` must be running for anything to arrive.
-
-    ``caught_up_ns``: when last no socket had anything waiting.
-    """
+    """The receive loop for systems with epoll. ``run`` must be running for anything to arrive."""
 
     def __init__(self, stats: ReadStats, attention: Attention) -> None:
-        self.caught_up_ns = SystemClock.now_ns()
+        self._caught_up_ns = SystemClock.now_ns()
         self._stats = stats
         self._attention = attention
         self._offset = WallOffset()
@@ -126,12 +132,15 @@ class EpollReceiver:
 
     def _round(self, wait_ms: int) -> bool:
         """Read each socket that is ready, or gets ready within ``wait_ms``, once. False: there was none."""
-        since_ns, polled_ns = self.caught_up_ns, SystemClock.now_ns()
+        since_ns, polled_ns = self._caught_up_ns, SystemClock.now_ns()
         ready = self._epoll.poll(wait_ms / 1000, MAX_READY)
         filled = self._drain(ready, since_ns, self._offset.refresh(polled_ns)) if ready else False
         if len(ready) < MAX_READY and not filled:
             # Every socket was looked at: what comes later arrived after this moment.
-            self.caught_up_ns = polled_ns
+            self._caught_up_ns = polled_ns
+            self._attention.late = False
+        else:
+            self._attention.late = polled_ns - since_ns > LATE_NS
         return bool(ready)
 
     def _drain(self, ready: list[tuple[int, int]], since_ns: int, offset_ns: int) -> bool:
