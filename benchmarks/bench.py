@@ -108,7 +108,7 @@ def task_loadgen(port: str, streams: str, rate: str, seconds: str, truth: str) -
         f'loadgen: 1\ntarget: {{url: "http://127.0.0.1:{port}{query(int(rate))}"}}\n'
         f"load: [{{hold: {hold}s, streams: {streams}}}]\ndrain: 0s\n"
     ).to_plan()
-    recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns())
+    recorder = Recorder(plan.phases, SystemClock.now_ns())
     clocked = Clocked(int(streams) / 1000 + 1)
     data = trio.run(execute, plan, recorder, clocked)
     (cpu0, events0), (cpu1, events1) = clocked.marks[0], clocked.marks[-1]

@@ -13,7 +13,8 @@ import trio
 
 from loadgen import __version__
 from loadgen.clock import SystemClock
-from loadgen.engine.run import Observer, RunData, execute
+from loadgen.engine.run import RunData, execute
+from loadgen.engine.watch import Observer
 from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal
 from loadgen.record.recorder import Recorder
@@ -61,7 +62,7 @@ def run(
     with ExitStack() as files:
         log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
         journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
-        recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
+        recorder = Recorder(plan.phases, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
         data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
     summary = summarise(data, recorder)
     manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])

@@ -18,7 +18,7 @@ from loadgen.dialect import Dialect
 from loadgen.engine.concurrency import Limiter
 from loadgen.errors import ConnectError
 from loadgen.model import Outcome, StreamRecord
-from loadgen.record.recorder import Recorder
+from loadgen.record.collector import Collector
 from loadgen.record.timeline import Timeline
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.http1 import Http1Connection
@@ -100,7 +100,7 @@ class StreamRunner:
         clock: Clock,
         pool: ConnectionPool,
         limiter: Limiter,
-        recorder: Recorder,
+        collector: Collector,
         on_record: Callable[[StreamRecord], None],
         bounded_width: Callable[[int], None],
         attention: Attention,
@@ -114,7 +114,7 @@ class StreamRunner:
         self._clock = clock
         self._pool = pool
         self._limiter = limiter
-        self._recorder = recorder
+        self._collector = collector
         self._on_record = on_record
         self._bounded_width = bounded_width
         self._attention = attention
@@ -126,7 +126,7 @@ class StreamRunner:
         Cancellation from outside (a crash elsewhere) loses the record; to end a stream and keep it, call ``Life.leave``.
         """
         record.started_ns = self._clock.now_ns()
-        self._recorder.stream_started(record)
+        self._collector.stream_started(record)
         life = Life(self._attention)
         self.open.add(life)
         try:
@@ -217,7 +217,7 @@ class StreamRunner:
         assert connection is not None
         record.connection_ns = self._clock.now_ns()
         record.connection = connection.number
-        timeline = Timeline(self._recorder.itl_sink(record.phase), self._bounded_width)
+        timeline = Timeline(self._collector.itl_sink(record.phase), self._bounded_width)
         exchange = Exchange(self._dialect, self._dialect.reader(), timeline, life)
         life.exchange = exchange
         first_token_ns = self._plan.timeouts.first_token_ns
@@ -266,6 +266,7 @@ class StreamRunner:
             exchange.fill(record)
         if life.may_connect:
             self._pool.release(life.connection)
+        life.exchange = life.connection = None  # they know each other: left alone, only the cyclic collector would free them
         self._on_record(record)
 
     def _build_request(self, kind: RequestKind, rng: Random) -> Request:

@@ -96,16 +96,23 @@ class Hdr:
 
     def to_hdrh(self) -> Any:
         """A ``hdrh.histogram.HdrHistogram`` with the same content."""
-        histogram = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+        return self._copy_to(HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS))
+
+    def _copy_to(self, histogram: Any) -> Any:
         np.frombuffer(histogram.counts, dtype=np.int64)[:] = self.counts
         histogram.total_count = self.count
-        if self.count:
-            histogram.min_value, histogram.max_value = self.min, self.max
+        histogram.min_value, histogram.max_value = (self.min, self.max) if self.count else _EMPTY_RANGE
         return histogram
 
     def encode(self) -> str:
         """V2 compressed, base64: what a .hlog line carries."""
-        return str(self.to_hdrh().encode().decode("ascii"))
+        return str(self._copy_to(_SCRATCH).encode().decode("ascii"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only the filled counters travel between processes."""
+        filled = np.flatnonzero(self.counts)
+        state = (filled.astype(np.uint16), self.counts[filled], self.count, self.total, self.min, self.max, self.clamped)
+        return _rebuild, state
 
     @classmethod
     def decode(cls, payload: str) -> Self:
@@ -124,6 +131,17 @@ class Hdr:
             made.min, made.max = _lowest_equivalent(int(filled[0])), _highest_equivalent(int(filled[-1]))
             made.total = sum(int(made.counts[i]) * _middle(int(i)) for i in filled)
         return made
+
+
+_SCRATCH: Final = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)  # making one takes longer than encoding it
+_EMPTY_RANGE: Final = _SCRATCH.min_value, _SCRATCH.max_value
+
+
+def _rebuild(filled: npt.NDArray[np.uint16], values: Counts, *rest: int) -> Hdr:
+    hdr = Hdr()
+    hdr.counts[filled] = values
+    hdr.count, hdr.total, hdr.min, hdr.max, hdr.clamped = rest
+    return hdr
 
 
 def _indexes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from loadgen.engine.run import Observer, Progress
+from loadgen.engine.watch import Observer, Progress
 from loadgen.model import Metric, Outcome
 from loadgen.record.hdr import Hdr
 from loadgen.record.recorder import Interval, Recorder

@@ -1,5 +1,6 @@
 """Streams and gaps in, results and intervals out; shards merge to the whole."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ from hypothesis import strategies as st
 
 from loadgen.clock import NS_PER_S
 from loadgen.model import Metric, Outcome, StreamRecord
+from loadgen.record.collector import Collector
 from loadgen.record.hlog import HlogWriter, read_hlog
 from loadgen.record.recorder import Recorder
 from loadgen.record.results import Results
 from loadgen.workload.plan import Phase, PhaseKind
 from loadgen.workload.slo import parse_slo
-from tests.support.records import any_record, completed, failed, ms
+from tests.support.records import LiveRecorder, any_record, completed, failed, ms
 
 BEGIN_NS = 5 * NS_PER_S
 PHASES = [
@@ -21,20 +23,17 @@ PHASES = [
     for i, kind in enumerate([PhaseKind.WARMUP, PhaseKind.HOLD, PhaseKind.RAMP])
 ]
 WARMUP, HOLD, RAMP = range(3)
+RULE = parse_slo("ttft p99 < 300ms")
 
 
-def recorder_with(hlog: HlogWriter | None = None) -> Recorder:
-    return Recorder(PHASES, [parse_slo("ttft p99 < 300ms")], BEGIN_NS, hlog)
+def recorder_with(hlog: HlogWriter | None = None) -> LiveRecorder:
+    return LiveRecorder(PHASES, [RULE], BEGIN_NS, hlog)
 
 
-def live(recorder: Recorder, *records: StreamRecord, gaps_ms: tuple[float, ...] = ()) -> None:
+def live(recorder: LiveRecorder, *records: StreamRecord, gaps_ms: tuple[float, ...] = ()) -> None:
     """Each stream starts, brings these gaps, and ends."""
     for record in records:
-        recorder.stream_started(record)
-        sink = recorder.itl_sink(record.phase)
-        for gap in gaps_ms:
-            sink(ms(gap))
-        recorder.stream_ended(record)
+        recorder.live(record, [ms(gap) for gap in gaps_ms])
 
 
 def test_measured_phases_fill_the_metrics_and_warm_up_only_counts() -> None:
@@ -77,7 +76,7 @@ def test_the_output_events_of_all_intervals_are_those_of_all_streams() -> None:
 def test_a_sink_stays_good_across_flushes() -> None:
     """Streams live longer than a second and keep the sink they were given."""
     recorder = recorder_with()
-    sink = recorder.itl_sink(HOLD)
+    sink = recorder.collector.itl_sink(HOLD)
     for second in range(1, 4):
         sink(ms(20))
         recorder.flush(BEGIN_NS + second * NS_PER_S, open_streams=1)
@@ -113,23 +112,32 @@ shards = st.lists(
 
 @settings(max_examples=30, deadline=None)
 @given(shards)
-def test_records_split_over_two_recorders_merge_to_those_of_one(
+def test_records_split_over_two_processes_merge_to_those_of_one(
     streams: list[tuple[StreamRecord, list[int], int, bool]],
 ) -> None:
-    one, two = recorder_with(), [recorder_with(), recorder_with()]
-    for record, gaps, shard, flushed in streams:
-        for recorder in (one, two[shard]):
-            live(recorder, record, gaps_ms=tuple(gap / 1e6 for gap in gaps))
-            if flushed:
-                recorder.flush(BEGIN_NS + NS_PER_S, open_streams=0)
-    for recorder in (one, *two):
-        recorder.flush(BEGIN_NS + 2 * NS_PER_S, open_streams=0)
+    """Batches travel between processes, and are merged interval by interval."""
+    one, whole = recorder_with(), recorder_with()
+    two = [Collector(PHASES, [RULE], BEGIN_NS) for _ in range(2)]
+
+    def flush(second: int) -> None:
+        one.flush(BEGIN_NS + second * NS_PER_S, open_streams=4)
+        first, other = (pickle.loads(pickle.dumps(c.take(BEGIN_NS + second * NS_PER_S, open_streams=2))) for c in two)
+        first.merge(other)
+        whole.apply(first)
+
+    for second, (record, gaps, shard, flushed) in enumerate(streams, 1):
+        live(one, record, gaps_ms=tuple(gap / 1e6 for gap in gaps))
+        two[shard].stream_started(record)
+        for gap in gaps:
+            two[shard].itl_sink(record.phase)(ms(gap / 1e6))
+        two[shard].stream_ended(record)
+        if flushed:
+            flush(second)
+    flush(len(streams) + 1)
     for select in (Recorder.measured, Recorder.everything):
-        merged = select(two[0])
-        merged.merge(select(two[1]))
-        assert state(merged) == state(select(one))
-    total = one.everything()
-    assert total.started == total.ended
+        assert state(select(whole)) == state(select(one))
+    assert whole.intervals == one.intervals
+    assert one.everything().started == one.everything().ended
 
 
 def test_flushing_nothing_is_harmless() -> None:

@@ -8,11 +8,10 @@ import pytest
 from loadgen.clock import NS_PER_S
 from loadgen.model import Metric, Outcome, StreamRecord, Usage
 from loadgen.record.health import GeneratorHealth
-from loadgen.record.recorder import Recorder
 from loadgen.record.summary import build_summary, describe
 from loadgen.workload.plan import Phase, PhaseKind
 from loadgen.workload.slo import parse_slo
-from tests.support.records import completed, failed, ms
+from tests.support.records import LiveRecorder, completed, failed, ms
 
 PHASES = [
     Phase(index=0, kind=PhaseKind.WARMUP, duration_ns=5 * NS_PER_S, streams_from=2, streams_to=2),
@@ -25,12 +24,9 @@ def summary_of(
     *records: StreamRecord, gaps_ms: tuple[float, ...] = (), slo: tuple[str, ...] = (), **changes: Any
 ) -> dict[str, Any]:
     rules = [parse_slo(text) for text in slo]
-    recorder = Recorder(PHASES, rules, 0)
+    recorder = LiveRecorder(PHASES, rules, 0)
     for record in records:
-        recorder.stream_started(record)
-        for gap in gaps_ms:
-            recorder.itl_sink(record.phase)(ms(gap))
-        recorder.stream_ended(record)
+        recorder.live(record, [ms(gap) for gap in gaps_ms])
     recorder.flush(NS_PER_S, open_streams=0)
     facts: dict[str, Any] = {
         "name": "release-gate",

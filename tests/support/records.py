@@ -1,11 +1,17 @@
 """Stream records for tests: one that went well, and any at all."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
 from loadgen.clock import NS_PER_MS
 from loadgen.model import Outcome, StreamRecord, Usage
+from loadgen.record.collector import Collector
+from loadgen.record.hlog import HlogWriter
+from loadgen.record.recorder import Interval, Recorder
+from loadgen.workload.plan import Phase
+from loadgen.workload.slo import SloRule
 
 INTENDED_NS = 1_000 * NS_PER_MS
 
@@ -115,3 +121,21 @@ any_record = st.builds(
     left_open=st.booleans(),
 )
 """A record with any values whatever, for laws that hold for all of them."""
+
+
+class LiveRecorder(Recorder):
+    """A recorder with the collector of a run in one process."""
+
+    def __init__(self, phases: Sequence[Phase], slo: Sequence[SloRule], begin_ns: int, hlog: HlogWriter | None = None) -> None:
+        super().__init__(phases, begin_ns, hlog)
+        self.collector = Collector(phases, slo, begin_ns)
+
+    def live(self, record: StreamRecord, gaps_ns: Sequence[int] = ()) -> None:
+        """The stream starts, brings these gaps, and ends."""
+        self.collector.stream_started(record)
+        for gap in gaps_ns:
+            self.collector.itl_sink(record.phase)(gap)
+        self.collector.stream_ended(record)
+
+    def flush(self, now_ns: int, *, open_streams: int) -> Interval:
+        return self.apply(self.collector.take(now_ns, open_streams=open_streams))

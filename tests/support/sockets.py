@@ -47,6 +47,6 @@ async def run_real(workload: str, **load_options: Any) -> tuple[dict[str, Any], 
     """Run a workload on the current trio loop; its summary and records."""
     plan = loads(workload, **load_options).to_plan()
     records: list[StreamRecord] = []
-    recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns())
+    recorder = Recorder(plan.phases, SystemClock.now_ns())
     data = await execute(plan, recorder, Silent(), handle_signals=False, on_record=records.append)
     return api.summarise(data, recorder), records

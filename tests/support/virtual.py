@@ -60,7 +60,7 @@ def run_virtual(
                 nursery.start_soon(serve, theirs)
                 return ours
 
-            recorder = Recorder(plan.phases, plan.slo, clock.now_ns())
+            recorder = Recorder(plan.phases, clock.now_ns())
             data = await execute(
                 plan,
                 recorder,
