@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,13 @@ import trio
 
 from loadgen import __version__
 from loadgen.clock import SystemClock
-from loadgen.engine.run import RunData, execute
+from loadgen.cluster import run as cluster
+from loadgen.cluster.run import check_processes, choose_processes
+from loadgen.engine import run as engine
+from loadgen.engine.run import RunData
 from loadgen.engine.watch import Observer
 from loadgen.record.hlog import HlogWriter
-from loadgen.record.journal import Journal
+from loadgen.record.journal import Journal, start_journal
 from loadgen.record.recorder import Recorder
 from loadgen.record.summary import build_summary
 from loadgen.report.files import build_manifest, make_folder, write_hgrm_files, write_intervals, write_json
@@ -48,22 +50,26 @@ def run(
     *,
     out: str | os.PathLike[str] | None = None,
     observer: Observer | None = None,
+    processes: int | None = None,
 ) -> RunResult:
     """Run a workload and write its folder (``out``, or a new one below ``reports/runs``). Blocks until it is over.
 
-    Raises WorkloadError before anything is sent. Ctrl-C is handled when called in the main thread: the first one drains,
-    the second one cuts; either way the result is returned.
+    ``processes`` generator processes share the load; None: as many as suit the plan and this machine.
+
+    Raises WorkloadError before anything is sent, LoadgenError when the plan cannot be shared by that many.
+    Ctrl-C is handled when called in the main thread: the first one drains, the second one cuts; either way the result is
+    returned.
     """
     if not isinstance(workload, Workload):
         workload = load(workload)
     plan = workload.to_plan()
+    processes = choose_processes(plan) if processes is None else check_processes(plan, processes)
     started_wall_ns = time.time_ns()
     folder = make_folder(None if out is None else Path(out), plan.name, started_wall_ns)
-    with ExitStack() as files:
-        log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
-        journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
+    start_journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__})
+    with (folder / "histograms.hlog").open("w", encoding="ascii") as log_file:
         recorder = Recorder(plan.phases, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
-        data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
+        data = trio.run(_execute, plan, processes, recorder, observer or Silent(), folder / "journal.jsonl")
     summary = summarise(data, recorder)
     manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
     write_json(folder / "manifest.json", manifest)
@@ -91,6 +97,9 @@ def summarise(data: RunData, recorder: Recorder) -> dict[str, Any]:
     )
 
 
-async def _execute(plan: Plan, recorder: Recorder, observer: Observer, on_record: Any) -> RunData:
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    return await execute(plan, recorder, observer, handle_signals=in_main_thread, on_record=on_record)
+async def _execute(plan: Plan, processes: int, recorder: Recorder, observer: Observer, journal: Path) -> RunData:
+    handle_signals = threading.current_thread() is threading.main_thread()
+    if processes > 1:
+        return await cluster.execute(plan, processes, recorder, observer, journal=journal, handle_signals=handle_signals)
+    with Journal(journal) as records:
+        return await engine.execute(plan, recorder, observer, handle_signals=handle_signals, on_record=records.write)

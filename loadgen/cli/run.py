@@ -21,13 +21,18 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. --set load.0.streams=50."),
     ] = None,
-    processes: Annotated[str, typer.Option(metavar="N", help="Generator processes; this version has one.")] = "1",
+    processes: Annotated[
+        str,
+        typer.Option(
+            metavar="N", help="Generator processes that share the load; auto: one per 1,000 streams, within the cores."
+        ),
+    ] = "auto",
     json_: Annotated[bool, typer.Option("--json", help="Print summary.json, and nothing else, on stdout.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Run a workload and report TTFT, inter-token latency and how every stream ended."""
-    if processes not in {"1", "auto"}:
-        raise typer.BadParameter(f"this version of loadgen runs in one process, got {processes}", param_hint="--processes")
+    if processes != "auto" and not (processes.isascii() and processes.isdigit()):
+        raise typer.BadParameter(f"must be a number or auto, got {processes}", param_hint="--processes")
     loaded = api.load(workload, set_ or ())
     errors = Console(stderr=True)
     if not quiet:
@@ -35,7 +40,7 @@ def run(
             errors.print(f"note: {warning.render(loaded.source)}", highlight=False, soft_wrap=True)
     observer = observer_for(errors, quiet=quiet)
     with observer if isinstance(observer, Screen) else nullcontext():
-        result = api.run(loaded, out=out, observer=observer)
+        result = api.run(loaded, out=out, observer=observer, processes=None if processes == "auto" else int(processes))
     if json_:
         sys.stdout.write(json.dumps(result.summary, allow_nan=False) + "\n")
     else:

@@ -34,14 +34,14 @@ _REFUSALS: Final = frozenset({
 def asked_at(phase: Phase, before: int, into_ns: int) -> int:
     """Streams wanted ``into_ns`` after the phase began, when ``before`` were open at its begin.
 
-    The phase's own shape, but rising from ``before`` no faster than one stream per ``PACE_NS`` (faster where that would
-    take more than half of the phase).
+    The phase's own shape, but rising from ``before`` no faster than one stream per ``PACE_NS`` over all processes (faster
+    where that would take more than half of the phase).
     """
     shape = phase.streams_at(into_ns)
     if shape <= before:
         return shape
     jump = shape - before
-    pace_ns = max(min(PACE_NS, phase.duration_ns // MAX_RISE_SHARE // jump), 1)
+    pace_ns = max(min(PACE_NS * phase.share.count, phase.duration_ns // MAX_RISE_SHARE // jump), 1)
     return min(shape, before + 1 + into_ns // pace_ns)
 
 
@@ -51,7 +51,7 @@ def next_change(phase: Phase, before: int, into_ns: int) -> int:
     Once a hold has all its streams there is nothing to look for before its end.
     """
     now = asked_at(phase, before, into_ns)
-    if now == phase.streams_from == phase.streams_to:
+    if phase.level and now == phase.streams_at(0):
         return phase.duration_ns
     low, high = into_ns, min(into_ns + LOOK_AHEAD_NS, phase.duration_ns)
     if asked_at(phase, before, high) == now:
@@ -154,7 +154,8 @@ class ClosedLoop:
             self._idle.set()
 
     def _new_record(self, intended_ns: int) -> StreamRecord:
-        stream, self._streams = self._streams, self._streams + 1
+        share = self._plan.share
+        stream, self._streams = self._streams * share.count + share.index, self._streams + 1
         return StreamRecord(stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns)
 
     async def _pause(self) -> None:

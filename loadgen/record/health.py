@@ -65,6 +65,19 @@ class GeneratorHealth:
     concurrency_max: int = 0
     processes: int = 1
     local_failure: str = ""  # a limit of this machine that kept streams from connecting
+    lost: list[str] = field(default_factory=list)  # generator processes that died, in words
+
+    def merge(self, other: "GeneratorHealth") -> None:
+        """Add another process of the same run. The sum of maxima bounds the most streams open at once from above."""
+        for name in ("read_lag", "lateness", "loop_lag", "bounded_width", "gc_pauses"):
+            getattr(self, name).add(getattr(other, name))
+        for name in (
+            "reads", "unstamped_reads", "clock_steps", "cpu_s",
+            "concurrency_asked", "concurrency_mean_asked", "concurrency_mean", "concurrency_max",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.wall_s = max(self.wall_s, other.wall_s)
+        self.local_failure = self.local_failure or other.local_failure
 
     @contextmanager
     def watching_gc(self) -> Iterator[None]:
@@ -122,6 +135,7 @@ def judge(health: GeneratorHealth, results: Results) -> tuple[list[str], list[st
     lag_ns = health.read_lag.percentile(0.99)
     itl = results.metrics.get(Metric.ITL)
     ttft = results.metrics.get(Metric.TTFT)
+    reasons += health.lost
     if health.local_failure:
         reasons.append(f"streams could not connect: {health.local_failure}; see what `loadgen check` says of its limits")
     if health.concurrency_mean < MIN_CONCURRENCY_SHARE * health.concurrency_mean_asked:

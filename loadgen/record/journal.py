@@ -15,13 +15,17 @@ from loadgen.model import StreamRecord
 VERSION: Final = 1
 
 
-class Journal:
-    """Append-only; use as a context manager."""
+def start_journal(path: Path, header: Mapping[str, Any]) -> None:
+    """A new journal with its first line."""
+    path.write_bytes(msgspec.json.encode({"journal": VERSION, **header}) + b"\n")
 
-    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
-        self._file = path.open("wb", buffering=0)
+
+class Journal:
+    """Appends to a started journal; use as a context manager. Several processes may do so at once: each line is one write."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
         self._encode = msgspec.json.Encoder().encode
-        self._file.write(self._encode({"journal": VERSION, **header}) + b"\n")
 
     def write(self, record: StreamRecord) -> None:
         self._file.write(self._encode(record) + b"\n")

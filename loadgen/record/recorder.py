@@ -43,6 +43,7 @@ class Recorder:
         self._kinds = phases
         self._hlog = hlog
         self._begin_ns = begin_ns
+        self._measured_from_to: dict[int, tuple[int, int]] = {}  # of each measured phase, ns
 
     def apply(self, batch: Batch) -> Interval:
         """Add a batch; its row. What is in the batch is the recorder's from now on."""
@@ -50,7 +51,7 @@ class Recorder:
         length_s = (batch.end_ns - batch.begin_ns) / NS_PER_S
         phase = None if batch.phase is None else self._kinds[batch.phase]
         all_metrics = _merge_metrics(batch.parts)
-        ttft, itl = all_metrics.get(Metric.TTFT), all_metrics.get(Metric.ITL)
+        ttft, itl = (_p50_p99_ms(all_metrics.get(metric)) for metric in (Metric.TTFT, Metric.ITL))
         interval = Interval(
             start_s=start_s,
             length_s=length_s,
@@ -60,12 +61,15 @@ class Recorder:
             started=batch.started,
             outcomes=batch.ended,
             output_events=batch.output_events,
-            ttft_p50_ms=_quantile_ms(ttft, 0.5),
-            ttft_p99_ms=_quantile_ms(ttft, 0.99),
-            itl_p50_ms=_quantile_ms(itl, 0.5),
-            itl_p99_ms=_quantile_ms(itl, 0.99),
+            ttft_p50_ms=ttft[0],
+            ttft_p99_ms=ttft[1],
+            itl_p50_ms=itl[0],
+            itl_p99_ms=itl[1],
         )
         self.intervals.append(interval)
+        if interval.measured and batch.phase is not None:
+            first, _ = self._measured_from_to.get(batch.phase, (batch.begin_ns, 0))
+            self._measured_from_to[batch.phase] = first, batch.end_ns
         for kind, results, part in zip(self._kinds, self.phases, batch.parts, strict=True):
             if not kind.measured:
                 part.metrics = {}
@@ -77,9 +81,9 @@ class Recorder:
 
     def output_events_per_s(self) -> float:
         """Output events that arrived during measured phases, whoever they belong to, per second of those phases."""
-        measured = [i for i in self.intervals if i.measured]
-        seconds = sum(i.length_s for i in measured)
-        return sum(i.output_events for i in measured) / seconds if seconds else 0.0
+        measured_ns = sum(last - first for first, last in self._measured_from_to.values())
+        events = sum(i.output_events for i in self.intervals if i.measured)
+        return events * NS_PER_S / measured_ns if measured_ns else 0.0
 
     def measured(self) -> Results:
         """All measured phases merged."""
@@ -117,5 +121,8 @@ def _merge_metrics(parts: Sequence[Results]) -> dict[Metric, Hdr]:
     return merged
 
 
-def _quantile_ms(hdr: Hdr | None, q: float) -> float | None:
-    return hdr.percentile(q) / NS_PER_MS if hdr is not None and hdr.count else None
+def _p50_p99_ms(hdr: Hdr | None) -> tuple[float | None, float | None]:
+    if hdr is None or not hdr.count:
+        return None, None
+    p50, p99 = hdr.percentiles((0.5, 0.99))
+    return p50 / NS_PER_MS, p99 / NS_PER_MS

@@ -26,7 +26,8 @@ READ_BYTES: Final = 256 * 1024
 MAX_READY: Final = 128  # sockets a round: about 1 ms of work, so that dials and deadlines have their turn under full load
 LATE_NS: Final = 5 * NS_PER_MS
 MAX_HELD: Final = 256  # half of the backlog that nginx listens with; more at once could be dropped SYNs
-STAY_NS: Final = 1 * NS_PER_MS  # epoll waits in whole milliseconds
+STAY_NS: Final = 1 * NS_PER_MS
+WAIT_NS: Final = 1 * NS_PER_MS  # the shortest that epoll knows; no deadline may pass meanwhile
 STAMP_SLACK_NS: Final = 1 * NS_PER_MS  # a kernel stamp further outside [last poll, now] means the wall clock was stepped
 
 _TIMESPEC: Final = struct.Struct("@ll")
@@ -123,8 +124,8 @@ class EpollReceiver:
                 self._round(0)
                 if not attention.wanted:
                     await trio.lowlevel.checkpoint()  # whoever woke together with this task goes first
-                    until_ns = now_ns() + min(STAY_NS, _until_next_deadline_ns())
-                    while not attention.wanted and now_ns() < until_ns and self._round(1):
+                    leave_ns = now_ns() + min(STAY_NS, _until_next_deadline_ns() - WAIT_NS)
+                    while not attention.wanted and now_ns() < leave_ns and self._round(WAIT_NS // NS_PER_MS):
                         pass
         finally:
             self._stats.clock_steps += self._offset.steps

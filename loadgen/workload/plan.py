@@ -4,10 +4,10 @@ Nothing here knows YAML or pydantic; ``workload.loader`` builds a plan, tests ma
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loadgen.workload.sim_script import SimScript
 from loadgen.workload.slo import SloRule
@@ -27,10 +27,24 @@ class WhenFull(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The part of a plan that one of ``count`` generator processes carries. The parts of any number add up to it exactly."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, total: int) -> int:
+        return (total + self.count - 1 - self.index) // self.count
+
+
+WHOLE: Final = Share()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """One stretch of the load: so many streams open, moving linearly from one number to another.
 
-    The two are equal in a hold and a warmup.
+    The two are equal in a hold and a warmup. They are those of the whole plan; ``share`` is what of them is this process's.
     """
 
     index: int
@@ -38,6 +52,7 @@ class Phase:
     duration_ns: int
     streams_from: int
     streams_to: int
+    share: Share = WHOLE
 
     @property
     def measured(self) -> bool:
@@ -45,10 +60,14 @@ class Phase:
 
     def streams_at(self, into_ns: int) -> int:
         """Streams wanted ``into_ns`` after the phase began. A ramp reaches its last value at its end, not before."""
-        if self.streams_from == self.streams_to:
-            return self.streams_to
+        if self.level:
+            return self.share.of(self.streams_to)
         into_ns = min(max(into_ns, 0), self.duration_ns)
-        return self.streams_from + (self.streams_to - self.streams_from) * into_ns // self.duration_ns
+        return self.share.of(self.streams_from + (self.streams_to - self.streams_from) * into_ns // self.duration_ns)
+
+    @property
+    def level(self) -> bool:
+        return self.streams_from == self.streams_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +169,19 @@ class Plan:
     timeouts: Timeouts
     failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
     slo: tuple[SloRule, ...]
+    share: Share = WHOLE
+
+    def part(self, index: int, count: int) -> "Plan":
+        """What process ``index`` of ``count`` does: its share of the streams at every moment, of the limit, and of the pool."""
+        share = Share(index=index, count=count)
+        limit, pool = self.limit, self.transport.connections
+        return replace(
+            self,
+            share=share,
+            phases=tuple(replace(phase, share=share) for phase in self.phases),
+            limit=None if limit is None else replace(limit, streams=share.of(limit.streams)),
+            transport=self.transport if pool is None else replace(self.transport, connections=share.of(pool)),
+        )
 
     @property
     def load_ns(self) -> int:
@@ -158,6 +190,6 @@ class Plan:
 
     @property
     def max_streams(self) -> int:
-        """The most streams that may be open at once."""
-        asked = max(max(p.streams_from, p.streams_to) for p in self.phases)
+        """The most streams that may be open at once in this process."""
+        asked = self.share.of(max(max(p.streams_from, p.streams_to) for p in self.phases))
         return asked if self.limit is None else min(asked, self.limit.streams)

@@ -52,6 +52,15 @@ def spawn(*arguments: str, cwd: Path = ROOT) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+def until_measured(folder: Path, streams: int, timeout: float = 20) -> None:
+    """Wait until so many streams of measured phases have ended, as the run's journal tells."""
+    deadline = time.monotonic() + timeout
+    path = folder / "journal.jsonl"
+    while not path.exists() or path.read_bytes().count(b'"measured":true') < streams:
+        assert time.monotonic() < deadline, "the run does not come on"
+        time.sleep(0.05)
+
+
 def finish(process: "subprocess.Popen[str]", timeout: float = 20) -> tuple[int, str, str]:
     try:
         out, err = process.communicate(timeout=timeout)
@@ -143,7 +152,7 @@ def test_a_dead_target_is_exit_3_with_one_sentence(tmp_path: Path) -> None:
 def test_ctrl_c_drains_and_reports_twice_cuts_and_reports(tmp_path: Path, signals: int) -> None:
     slow = SIM.replace("itl: 10ms", "itl: 200ms").replace("hold: 1s", "hold: 60s").replace("drain: 3s", "drain: 20s")
     process = spawn("run", write(tmp_path, slow), "--json", "--out", str(tmp_path / "o"))
-    time.sleep(2.5)
+    until_measured(tmp_path / "o", 1)
     for _ in range(signals):
         process.send_signal(signal.SIGINT)
         time.sleep(0.2)
@@ -160,7 +169,7 @@ def test_ctrl_c_drains_and_reports_twice_cuts_and_reports(tmp_path: Path, signal
 @pytest.mark.slow
 def test_a_killed_run_leaves_its_journal_and_no_server_behind(tmp_path: Path) -> None:
     process = spawn("run", write(tmp_path, SIM.replace("hold: 1s", "hold: 60s")), "--out", str(tmp_path / "o"))
-    time.sleep(2.5)
+    until_measured(tmp_path / "o", 8)
     process.kill()
     finish(process)
     journal = read_journal(tmp_path / "o" / "journal.jsonl")

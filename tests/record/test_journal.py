@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loadgen.model import Outcome, StreamRecord, Usage
-from loadgen.record.journal import Journal, read_journal
+from loadgen.record.journal import Journal, read_journal, start_journal
 from tests.support.records import any_record, completed, failed
 
 
 def write(path: Path, records: list[StreamRecord]) -> None:
-    with Journal(path, {"name": "release-gate", "seed": 7}) as journal:
+    start_journal(path, {"name": "release-gate", "seed": 7})
+    with Journal(path) as journal:
         for record in records:
             journal.write(record)
 
@@ -49,7 +50,8 @@ def test_no_field_keeps_its_default_in_the_round_trip(tmp_path: Path) -> None:
 
 def test_one_line_each_and_on_disk_before_the_journal_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal(path, {}) as journal:
+    start_journal(path, {})
+    with Journal(path) as journal:
         for stream in range(3):
             journal.write(completed(stream, detail="two\nlines"))
             assert len(path.read_bytes().splitlines()) == stream + 2

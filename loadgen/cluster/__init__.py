@@ -1,0 +1,1 @@
+"""One run in several generator processes: split the plan, run the shares, merge what they gathered."""
