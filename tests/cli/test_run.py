@@ -162,7 +162,7 @@ def test_ctrl_c_drains_and_reports_twice_cuts_and_reports(tmp_path: Path, signal
     assert summary["verdict"] == "interrupted"
     streams = summary["streams"]
     assert sum(streams["outcomes"].values()) == streams["started"]
-    assert streams["outcomes"].get("cut", 0) == (0 if signals == 1 else 4)
+    assert (streams["outcomes"].get("cut", 0) > 0) == (signals == 2)
     assert (tmp_path / "o" / "summary.json").exists()
 
 

@@ -140,7 +140,7 @@ def test_ctrl_c_reaches_all_processes(tmp_path: Path, signals: int) -> None:
     assert code == 130, err
     told = json.loads(out)["streams"]
     assert sum(told["outcomes"].values()) == told["started"]
-    assert told["outcomes"].get("cut", 0) == (0 if signals == 1 else 7)
+    assert (told["outcomes"].get("cut", 0) > 0) == (signals == 2)
 
 
 @pytest.mark.net
