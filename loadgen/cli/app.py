@@ -10,6 +10,7 @@ from typing import Final
 
 import typer
 
+from loadgen.cli.calibrate import calibrate
 from loadgen.cli.check import check
 from loadgen.cli.run import run
 from loadgen.cli.serve import serve
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(check)
 app.command()(serve)
+app.command()(calibrate)
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ from loadgen.record.recorder import Recorder
 from loadgen.sim.process import open_sim_process
 from loadgen.transport.control import first_model
 from loadgen.transport.dial import Dialer, SocketDialer, resolve
+from loadgen.transport.exchange import Exchange
 from loadgen.transport.pool import ConnectionPool
 from loadgen.transport.receive import AnyReceiver, Attention, ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
@@ -104,11 +105,12 @@ async def generate(
     on_record: Callable[[StreamRecord], None],
     dialer_factory: DialerFactory | None = None,
     gate: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    exchange_type: type[Exchange] = Exchange,
 ) -> None:
     """The load of ``plan``, whose target must be known, into ``data`` and ``watcher``; for one process's share of a run too.
 
     Everything is ready when ``gate`` is awaited, and the load begins when it returns. The first item of ``interrupts`` stops
-    the load and drains, the second one cuts what is open.
+    the load and drains, the second one cuts what is open. ``exchange_type`` is for those who want to see every body byte.
     """
     assert plan.target is not None
     data.target = plan.target
@@ -123,7 +125,7 @@ async def generate(
         )
         await gate()
         begin_ns = clock.now_ns()
-        run = _Run(data, plan, watcher, clock, dialer, reads, attention, on_record)
+        run = _Run(data, plan, watcher, clock, dialer, reads, attention, on_record, exchange_type)
         if interrupts is not None:
             background.start_soon(run.watch_interrupts, interrupts)
         background.start_soon(run.tick)
@@ -163,6 +165,7 @@ class _Run:
         reads: ReadStats,
         attention: Attention,
         on_record: Callable[[StreamRecord], None],
+        exchange_type: type[Exchange],
     ) -> None:
         self._data = data
         self._plan = plan
@@ -171,6 +174,7 @@ class _Run:
         self._reads = reads
         self._attention = attention
         self._on_record = on_record
+        self._exchange_type = exchange_type
         self._widths = array("q")
         self._gauge = Concurrency(clock)
         self._pool = ConnectionPool(dialer, plan.transport.connections)
@@ -198,6 +202,7 @@ class _Run:
                 on_record=self._record,
                 bounded_width=self._widths.append,
                 attention=self._attention,
+                exchange_type=self._exchange_type,
                 nursery=streams,
             )
             self._loop = ClosedLoop(

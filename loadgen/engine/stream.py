@@ -104,6 +104,7 @@ class StreamRunner:
         on_record: Callable[[StreamRecord], None],
         bounded_width: Callable[[int], None],
         attention: Attention,
+        exchange_type: type[Exchange],
         nursery: trio.Nursery,
     ) -> None:
         self.reach = Reach()
@@ -118,6 +119,7 @@ class StreamRunner:
         self._on_record = on_record
         self._bounded_width = bounded_width
         self._attention = attention
+        self._exchange_type = exchange_type
         self._nursery = nursery
 
     async def run(self, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
@@ -218,7 +220,7 @@ class StreamRunner:
         record.connection_ns = self._clock.now_ns()
         record.connection = connection.number
         timeline = Timeline(self._collector.itl_sink(record.phase), self._bounded_width)
-        exchange = Exchange(self._dialect, self._dialect.reader(), timeline, life)
+        exchange = self._exchange_type(self._dialect, self._dialect.reader(), timeline, life)
         life.exchange = exchange
         first_token_ns = self._plan.timeouts.first_token_ns
         life.set_deadline(

@@ -43,21 +43,29 @@ class _Address(msgspec.Struct):
 
 @asynccontextmanager
 async def open_sim_process(script: SimScript, *, seed: int | None = None) -> AsyncIterator[SimProcess]:
-    """A running simulated server; gone when the block is left, also when this process dies.
-
-    ``seed`` counts where the script names none. Raises LoadgenError when the server does not come up, and at the end of the
-    block when it died while the block ran. Ctrl-C does not reach it: it has a session of its own.
-    """
+    """A running simulated server; see ``open_server_process``. ``seed`` counts where the script names none."""
     if script.seed is None and seed is not None:
         script = script.model_copy(update={"seed": seed})
+    async with open_server_process("loadgen.sim", script.to_json()) as server:
+        yield server
+
+
+@asynccontextmanager
+async def open_server_process(module: str, first_line: str = "") -> AsyncIterator[SimProcess]:
+    """``python -m module``, which takes its script as the first line of stdin, if it takes one, and tells its address.
+
+    Gone when the block is left, also when this process dies. Raises LoadgenError when the server does not come up, and at the
+    end of the block when it died while the block ran. Ctrl-C does not reach it: it has a session of its own.
+    """
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "loadgen.sim"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with suppress(trio.BrokenResourceError):  # it died at once; reading its address says so
-            await process.stdin.send_all(script.to_json().encode() + b"\n")
+        if first_line:
+            with suppress(trio.BrokenResourceError):  # it died at once; reading its address says so
+                await process.stdin.send_all(first_line.encode() + b"\n")
         address = await _read_address(process.stdout)
         yield SimProcess(address.url, address.pid, process)
         if process.poll() is not None:
