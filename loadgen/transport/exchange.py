@@ -129,12 +129,14 @@ class Exchange:
 
     def verdict(self) -> tuple[Outcome, str]:
         """How the stream ended, and the reason in words. Ask once ``ended``; before, the answer is about an open stream."""
-        if self._broken is not None:
-            return self._broken
         status = self._framing.status
+        refused = status is not None and not 200 <= status < 300
+        # A server that refuses and closes with request bytes unread sends RST behind its answer: the answer is the news.
+        if self._broken is not None and not (refused and self._broken[0] is Outcome.RESET):
+            return self._broken
         if status is None:
             return self._judge_error(self._error or WireError("premature_eof", "no response came"))
-        if not 200 <= status < 300:
+        if refused:
             outcome = Outcome.REJECTED if status in REJECTIONS else Outcome.HTTP_ERROR
             return outcome, self._describe_status(status)
         if not self._events:
@@ -219,8 +221,10 @@ class Exchange:
                 return
 
     def _on_body_before_error(self, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
-        """Events that came whole before the framing broke still count."""
+        """Events that came whole before the framing broke still count, also those that came with the head."""
         try:
+            if self._head_ns is None and self._framing.head_complete:
+                self._on_head(at_ns)
             self._on_body(self._framing.take_body(), at_ns, since_ns, kernel)
         except WireError:
             return  # the first error is the one to tell
