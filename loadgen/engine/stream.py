@@ -45,6 +45,7 @@ class Life:
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
         self.released = trio.Event()
+        self.sending = trio.CancelScope()
         self.total_deadline = math.inf
         self.due: tuple[Outcome, str] = (Outcome.CUT, "")  # what it means when the scope's deadline passes
         self.total_due: tuple[Outcome, str] = self.due
@@ -70,6 +71,7 @@ class Life:
 
     def on_end(self) -> None:
         self.ended.set()
+        self.sending.cancel()  # an answer that has ended needs no more of its request
 
     def on_released(self) -> None:
         self.released.set()
@@ -164,7 +166,7 @@ class StreamRunner:
             # The server had closed the idle connection, so it never saw this request (RFC 9112, 9.3.1).
             life.connection.close()
             life.connection = life.exchange = None
-            life.ended, life.released = trio.Event(), trio.Event()
+            life.ended, life.released, life.sending = trio.Event(), trio.Event(), trio.CancelScope()
             record.reused = False
         if await self._dial(life, record):
             await self._converse(life, record, wire, request.method)
@@ -222,7 +224,8 @@ class StreamRunner:
             f"no token within {format_duration(first_token_ns or 0)}",
         )
         try:
-            record.sent_ns = await connection.send(wire, exchange, self._clock)
+            with life.sending:
+                record.sent_ns = await connection.send(wire, exchange, self._clock)
         except (OSError, trio.BrokenResourceError) as error:
             with trio.move_on_after(LAST_WORDS_S):
                 await life.ended.wait()

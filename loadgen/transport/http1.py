@@ -8,22 +8,23 @@ from loadgen.transport.link import Link
 class Http1Connection:
     """The sink of a link; passes what arrives to the current exchange.
 
-    ``usable``: idle, open, and fit for another request.
+    ``usable``: idle, open, all of the last request sent, and fit for another one.
     """
 
-    __slots__ = ("_exchange", "_link", "_open", "number", "streams")
+    __slots__ = ("_exchange", "_link", "_open", "_sending", "number", "streams")
 
     def __init__(self, link: Link, number: int) -> None:
         self.number = number
         self.streams = 0  # exchanges carried so far
         self._link = link
         self._open = True
+        self._sending = False  # stays True for good when a send was cancelled
         self._exchange: Exchange | None = None
         link.attach(self)
 
     @property
     def usable(self) -> bool:
-        return self._open and (self._exchange is None or self._exchange.reusable)
+        return self._open and not self._sending and (self._exchange is None or self._exchange.reusable)
 
     async def send(self, request: bytes, exchange: Exchange, clock: Clock) -> int:
         """Send one request whose answer goes to ``exchange``; returns when its last byte was handed over (ns).
@@ -33,7 +34,10 @@ class Http1Connection:
         assert self.usable, "the connection is busy or closed"
         self._exchange = exchange
         self.streams += 1
-        return await self._link.send_all(request, clock)
+        self._sending = True
+        sent_ns = await self._link.send_all(request, clock)
+        self._sending = False
+        return sent_ns
 
     def close(self) -> None:
         self._open = False
