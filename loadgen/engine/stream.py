@@ -32,6 +32,9 @@ from loadgen.workload.units import format_duration
 LINGER_S: Final = 1.0
 # A peer that refuses a request while it is still being sent may have said why; its words are given this long to arrive.
 LAST_WORDS_S: Final = 0.1
+# An idle connection that the server has closed answers a request with RST or FIN within a round trip. One that closes later
+# has had the request: that is a failure of the target, and sending it again would hide it and double the load.
+STALE_S: Final = 0.5
 USER_AGENT: Final = f"loadgen/{__version__}"
 
 
@@ -161,7 +164,9 @@ class StreamRunner:
         if life.connection is not None:
             record.reused = True
             exchange = await self._converse(life, record, wire, request.method)
-            if not (exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}):
+            lost = exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}
+            assert record.connection_ns is not None
+            if not lost or exchange.end_ns - record.connection_ns > STALE_S * NS_PER_S:
                 return
             # The server had closed the idle connection, so it never saw this request (RFC 9112, 9.3.1).
             life.connection.close()
