@@ -18,7 +18,14 @@ from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal
 from loadgen.record.recorder import Recorder
 from loadgen.record.summary import build_summary
-from loadgen.report.files import build_manifest, make_folder, write_hgrm_files, write_intervals, write_json
+from loadgen.report.files import (
+    build_manifest,
+    make_folder,
+    telling_write_errors,
+    write_hgrm_files,
+    write_intervals,
+    write_json,
+)
 from loadgen.report.progress import Silent
 from loadgen.workload import loader
 from loadgen.workload.plan import Plan
@@ -50,25 +57,26 @@ def run(
 ) -> RunResult:
     """Run a workload and write its folder (``out``, or a new one below ``reports/runs``). Blocks until it is over.
 
-    Raises WorkloadError before anything is sent. Ctrl-C is handled when called in the main thread: the first one drains,
-    the second one cuts; either way the result is returned.
+    Raises WorkloadError before anything is sent, OutputError when the files cannot be written. Ctrl-C is handled when
+    called in the main thread: the first one drains, the second one cuts; either way the result is returned.
     """
     if not isinstance(workload, Workload):
         workload = load(workload)
     plan = workload.to_plan()
     started_wall_ns = time.time_ns()
     folder = make_folder(None if out is None else Path(out), plan.name, started_wall_ns)
-    with ExitStack() as files:
-        log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
-        journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
-        recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
-        data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
-    summary = summarise(data, recorder)
-    manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
-    write_json(folder / "manifest.json", manifest)
-    write_json(folder / "summary.json", summary)
-    write_intervals(folder / "intervals.csv", recorder.intervals)
-    write_hgrm_files(folder, recorder.measured().metrics)
+    with telling_write_errors(folder):
+        with ExitStack() as files:
+            log_file = files.enter_context((folder / "histograms.hlog").open("w", encoding="ascii"))
+            journal = files.enter_context(Journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__}))
+            recorder = Recorder(plan.phases, plan.slo, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
+            data = trio.run(_execute, plan, recorder, observer or Silent(), journal.write)
+        summary = summarise(data, recorder)
+        manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
+        write_json(folder / "manifest.json", manifest)
+        write_json(folder / "summary.json", summary)
+        write_intervals(folder / "intervals.csv", recorder.intervals)
+        write_hgrm_files(folder, recorder.measured().metrics)
     return RunResult(summary=summary, folder=folder)
 
 
