@@ -30,7 +30,7 @@ def run(
     errors = PipeConsole(stderr=True)
     if not quiet:
         for warning in loaded.warnings:
-            errors.print(f"note: {warning.render(loaded.source)}", highlight=False, soft_wrap=True)
+            errors.print(f"note: {warning.render(loaded.source)}", highlight=False, markup=False, soft_wrap=True)
     observer = observer_for(errors, quiet=quiet)
     with observer if isinstance(observer, Screen) else nullcontext():
         result = api.run(loaded, out=out, observer=observer)
