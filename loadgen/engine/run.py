@@ -24,7 +24,7 @@ from loadgen.engine.closed_loop import ClosedLoop
 from loadgen.engine.concurrency import Concurrency, Limiter
 from loadgen.engine.machine import raise_descriptor_limit
 from loadgen.engine.stream import StreamRunner
-from loadgen.errors import ConnectError
+from loadgen.errors import LoadgenError
 from loadgen.model import Outcome, StreamRecord
 from loadgen.record.health import GeneratorHealth
 from loadgen.record.recorder import Interval, Recorder
@@ -120,7 +120,7 @@ async def execute(
             with data.health.watching_gc():
                 await run.load()
             background.cancel_scope.cancel()
-    except* ConnectError as errors:
+    except* LoadgenError as errors:  # no address, no model, or the simulated server did not start or died
         data.unreachable = "; ".join(str(e) for e in errors.exceptions)
     data.duration_ns = clock.now_ns() - begin_ns
     return data
