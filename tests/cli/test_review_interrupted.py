@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -37,3 +38,17 @@ def test_a_simulated_server_that_dies_leaves_what_was_measured(tmp_path: Path) -
     assert summary["streams"]["outcomes"]["completed"] > 0
     assert sum(summary["streams"]["outcomes"].values()) == summary["streams"]["started"]
     assert len(read_journal(journal).records) == summary["streams"]["started"] + summary["streams"]["warmup"]["started"]
+
+
+def test_ctrl_c_before_the_first_stream_is_exit_130_without_a_traceback(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        text = f"loadgen: 1\ntarget: {{url: '{url}', model: auto}}\nload: [{{hold: 1s, streams: 1}}]"
+        process = spawn("run", write(tmp_path, text), "--out", str(tmp_path / "o"), "--json")
+        silent.settimeout(10)
+        connection, _ = silent.accept()  # it asks which model there is, and waits
+        with connection:
+            process.send_signal(signal.SIGINT)
+            code, out, err = finish(process)
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
