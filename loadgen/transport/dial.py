@@ -97,6 +97,7 @@ class SocketDialer:
         self._clock = clock
         self._context = context
         self._server_name = server_name
+        self._works = False
         self._good = 0  # the address that worked last is tried first
 
     async def dial(self) -> Dialed:
@@ -119,11 +120,13 @@ class SocketDialer:
                 try:
                     sock = await _connect(address)
                 except OSError as error:
-                    if error.errno in LOCAL_LIMITS:
+                    # A machine without IPv6 says EADDRNOTAVAIL to ::1: where no address has worked yet, try the others first.
+                    untried = not self._works and n + 1 < len(self._addresses)
+                    if error.errno in LOCAL_LIMITS and not (error.errno == errno.EADDRNOTAVAIL and untried):
                         raise ConnectError(f"{os.strerror(error.errno)} (on this machine)", local=True) from None
                     failures.append(f"{address.shown}: {os.strerror(error.errno) if error.errno else error}")
                     continue
-                self._good = index
+                self._good, self._works = index, True
                 return sock
             failures.append(f"{address.shown}: no answer within {ADDRESS_PATIENCE_S:g} s")
         raise ConnectError("; ".join(failures))
