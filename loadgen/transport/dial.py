@@ -24,6 +24,8 @@ from loadgen.workload.plan import Target
 # A later address gets its turn after this long even if the connect timeout is longer: a dead IPv6 route must not eat it all.
 ADDRESS_PATIENCE_S: Final = 1.0
 
+UNIX_RETRY_S: Final = 0.002  # between two tries at a unix socket whose accept queue is full
+
 # struct tcp_info of linux/tcp.h: offsets of two __u32 fields, and so much of it as holds both.
 TCPI_RTT: Final = 68
 TCPI_TOTAL_RETRANS: Final = 100
@@ -141,6 +143,10 @@ async def _connect(address: Address) -> socket.socket:
         if address.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(address.sockaddr)
+        while code == errno.EAGAIN and address.family == socket.AF_UNIX:
+            # The peer's accept queue is full (unix(7)); TCP would send its SYN again, here that is ours to do.
+            await trio.sleep(UNIX_RETRY_S)
+            code = sock.connect_ex(address.sockaddr)
         if code == errno.EINPROGRESS:
             # Nearby peers have answered by now: asking again saves the turn through the event loop, where many
             # connections made at once would wait for each other.

@@ -2,9 +2,11 @@
 
 import errno
 import socket
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import trio
 
 from loadgen.clock import SystemClock
 from loadgen.errors import ConnectError
@@ -42,3 +44,27 @@ async def test_a_machine_without_ports_says_so_after_the_last_address(monkeypatc
     with pytest.raises(ConnectError, match=r"Cannot assign requested address \(on this machine\)") as caught:
         await dialer(V6, V4)._connect_any()
     assert caught.value.local
+
+
+@pytest.mark.net
+async def test_a_unix_socket_whose_backlog_is_full_is_waited_for(tmp_path: Path) -> None:
+    """TCP sends its SYN again; a unix socket says EAGAIN at once."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen(1)
+        connected: list[socket.socket] = []
+
+        async def connect() -> None:
+            connected.append(await dial._connect(Address(socket.AF_UNIX, path, path)))
+
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                for _ in range(8):
+                    nursery.start_soon(connect)
+                for _ in range(8):
+                    await trio.sleep(0.005)
+                    server.accept()[0].close()
+        assert len(connected) == 8
+        for sock in connected:
+            sock.close()
