@@ -156,6 +156,7 @@ class TaskReceiver:
         now_ns = SystemClock.now_ns
         since_ns = now_ns()
         with scope:
+            await trio.lowlevel.checkpoint_if_cancelled()  # detached, and perhaps closed, before this task began
             while True:
                 await trio.lowlevel.wait_readable(sock)
                 try:
