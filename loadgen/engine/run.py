@@ -34,6 +34,7 @@ from loadgen.transport.dial import Dialer, SocketDialer, resolve
 from loadgen.transport.pool import ConnectionPool
 from loadgen.transport.receive import ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
+from loadgen.workload.masking import mask_values
 from loadgen.workload.plan import Phase, Plan, Target
 
 INTERVAL_S: Final = 1.0
@@ -242,6 +243,7 @@ class _Run:
     def _record(self, record: StreamRecord) -> None:
         if record.measured and record.started_ns is not None:
             self._data.health.lateness.record(record.started_ns - record.intended_ns + record.dial_lag_ns)
+        record.detail = mask_values(record.detail, self._plan.secrets)  # servers say keys back: "Incorrect API key: sk-..."
         self._recorder.stream_ended(record)
         self._on_record(record)
 
