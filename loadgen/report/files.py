@@ -20,6 +20,8 @@ from loadgen.record.hgrm import write_hgrm
 from loadgen.record.recorder import Interval
 
 DEFAULT_PARENT: Final = Path("reports/runs")
+# Removed from a folder that is used again: a summary beside the journal of a later run that was killed would be believed.
+_RESULTS: Final = ("summary.json", "manifest.json", "intervals.csv", "journal.jsonl", "histograms.hlog")
 # What only storage says, never a socket: an error from inside the run that has one of these came from a file.
 _STORAGE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 
@@ -43,7 +45,10 @@ def telling_write_errors(folder: Path) -> Iterator[None]:
 
 
 def make_folder(out: Path | None, name: str, started_wall_ns: int) -> Path:
-    """A fresh folder for one run: ``out`` as given, or ``reports/runs/<time>-<name>``. Raises OutputError."""
+    """A folder for one run: ``out``, without the results of an earlier run, or ``reports/runs/<time>-<name>``.
+
+    Raises OutputError.
+    """
     try:
         return _make_folder(out, name, started_wall_ns)
     except OSError as error:
@@ -53,6 +58,9 @@ def make_folder(out: Path | None, name: str, started_wall_ns: int) -> Path:
 def _make_folder(out: Path | None, name: str, started_wall_ns: int) -> Path:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
+        for result in (*_RESULTS, *(f"{metric}.hgrm" for metric in Metric)):
+            if (out / result).is_file():  # a device is left to fail, or to swallow, by its own rules
+                (out / result).unlink()
         return out
     stamp = datetime.fromtimestamp(started_wall_ns / 1e9, tz=UTC).strftime("%Y%m%dT%H%M%S")
     safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
