@@ -62,7 +62,7 @@ class EpollReceiver:
         self._epoll.register(fd, select.EPOLLIN | select.EPOLLRDHUP)
 
     def detach(self, sock: socket.socket) -> None:
-        if self._entries.pop(sock.fileno(), None) is not None:
+        if self._entries.pop(sock.fileno(), None) is not None and not self._epoll.closed:
             self._epoll.unregister(sock.fileno())
 
     async def run(self) -> None:
