@@ -21,7 +21,14 @@ from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal, start_journal
 from loadgen.record.recorder import Recorder
 from loadgen.record.summary import build_summary
-from loadgen.report.files import build_manifest, make_folder, write_hgrm_files, write_intervals, write_json
+from loadgen.report.files import (
+    build_manifest,
+    make_folder,
+    telling_write_errors,
+    write_hgrm_files,
+    write_intervals,
+    write_json,
+)
 from loadgen.report.progress import Silent
 from loadgen.workload import loader
 from loadgen.workload.plan import Plan
@@ -56,9 +63,9 @@ def run(
 
     ``processes`` generator processes share the load; None: as many as suit the plan and this machine.
 
-    Raises WorkloadError before anything is sent, LoadgenError when the plan cannot be shared by that many.
-    Ctrl-C is handled when called in the main thread: the first one drains, the second one cuts; either way the result is
-    returned.
+    Raises WorkloadError before anything is sent, LoadgenError when the plan cannot be shared by that many, OutputError when
+    the files cannot be written. Ctrl-C is handled when called in the main thread: the first one drains, the second one cuts;
+    either way the result is returned.
     """
     if not isinstance(workload, Workload):
         workload = load(workload)
@@ -66,16 +73,18 @@ def run(
     processes = choose_processes(plan) if processes is None else check_processes(plan, processes)
     started_wall_ns = time.time_ns()
     folder = make_folder(None if out is None else Path(out), plan.name, started_wall_ns)
-    start_journal(folder / "journal.jsonl", {"name": plan.name, "loadgen": __version__})
-    with (folder / "histograms.hlog").open("w", encoding="ascii") as log_file:
-        recorder = Recorder(plan.phases, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
-        data = trio.run(_execute, plan, processes, recorder, observer or Silent(), folder / "journal.jsonl")
-    summary = summarise(data, recorder)
-    manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
-    write_json(folder / "manifest.json", manifest)
-    write_json(folder / "summary.json", summary)
-    write_intervals(folder / "intervals.csv", recorder.intervals)
-    write_hgrm_files(folder, recorder.measured().metrics)
+    with telling_write_errors(folder):
+        journal = folder / "journal.jsonl"
+        start_journal(journal, {"name": plan.name, "loadgen": __version__})
+        with (folder / "histograms.hlog").open("w", encoding="ascii") as log_file:
+            recorder = Recorder(plan.phases, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
+            data = trio.run(_execute, plan, processes, recorder, observer or Silent(), journal)
+        summary = summarise(data, recorder)
+        manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
+        write_json(folder / "manifest.json", manifest)
+        write_json(folder / "summary.json", summary)
+        write_intervals(folder / "intervals.csv", recorder.intervals)
+        write_hgrm_files(folder, recorder.measured().metrics)
     return RunResult(summary=summary, folder=folder)
 
 

@@ -2,6 +2,7 @@
 
 LoadgenError
 ├── WorkloadError      the user's file or command line: a list of problems, each with its place   (exit 2)
+├── OutputError        the run's files cannot be written: no such folder, no room on the disk            (exit 2)
 ├── WireError          the peer sent bytes that its protocol forbids: a code, a place, a quotation
 └── ConnectError       no usable connection: refused, unresolvable, timed out, TLS refused
 """
@@ -61,6 +62,14 @@ class WorkloadError(LoadgenError):
         self.source = source
         self.problems = tuple(problems)
         super().__init__("\n".join(p.render(source) for p in self.problems))
+
+
+class OutputError(LoadgenError):
+    """The run's files cannot be written."""
+
+
+class GeneratorError(LoadgenError):
+    """The generator's own processes did not come up."""
 
 
 def shorten(raw: bytes | str, limit: int = 80) -> str:

@@ -18,6 +18,7 @@ from loadgen.errors import LoadgenError, WorkloadError
 
 EXIT_USAGE: Final = 2
 EXIT_BUG: Final = 5
+EXIT_INTERRUPTED: Final = 130
 
 app = typer.Typer(
     name="loadgen",
@@ -43,7 +44,11 @@ def main() -> None:
     except LoadgenError as error:
         print(f"loadgen: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(EXIT_USAGE)
-    except Exception:  # noqa: BLE001 - the one edge where everything else is our bug
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the one edge where everything else is our bug
+        # Ctrl-C before the run listens for signals comes out of trio's nurseries as a group.
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+            print("loadgen: interrupted before the first stream", file=sys.stderr)  # noqa: T201
+            sys.exit(EXIT_INTERRUPTED)
         traceback.print_exc()
         print(  # noqa: T201
             "loadgen: this is a bug in loadgen, not in your workload or target; please report it with the lines above",

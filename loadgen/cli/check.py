@@ -29,7 +29,7 @@ def check(
     lines += [f"note      {warning.render(loaded.source)}" for warning in loaded.warnings]
     lines += [f"problem   {problem}" for problem in needs.problems]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if needs.problems:
         raise typer.Exit(2)
 

@@ -1,16 +1,14 @@
 """`loadgen run`: run a workload, show it, leave with the verdict's exit code."""
 
 import json
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from loadgen import api
-from loadgen.report.console import print_report
+from loadgen.report.console import PipeConsole, print_report
 from loadgen.report.progress import Screen, observer_for
 
 
@@ -34,15 +32,15 @@ def run(
     if processes != "auto" and not (processes.isascii() and processes.isdigit()):
         raise typer.BadParameter(f"must be a number or auto, got {processes}", param_hint="--processes")
     loaded = api.load(workload, set_ or ())
-    errors = Console(stderr=True)
+    errors = PipeConsole(stderr=True)
     if not quiet:
         for warning in loaded.warnings:
-            errors.print(f"note: {warning.render(loaded.source)}", highlight=False, soft_wrap=True)
+            errors.print(f"note: {warning.render(loaded.source)}", highlight=False, markup=False, soft_wrap=True)
     observer = observer_for(errors, quiet=quiet)
     with observer if isinstance(observer, Screen) else nullcontext():
         result = api.run(loaded, out=out, observer=observer, processes=None if processes == "auto" else int(processes))
     if json_:
-        sys.stdout.write(json.dumps(result.summary, allow_nan=False) + "\n")
+        PipeConsole().out(json.dumps(result.summary, allow_nan=False), highlight=False)
     else:
-        print_report(Console(), result.summary, str(result.folder))
+        print_report(PipeConsole(), result.summary, str(result.folder))
     raise typer.Exit(result.exit_code)

@@ -26,7 +26,7 @@ from loadgen.cluster.messages import READY, STOP, Done, Draining, Gathered, Go, 
 from loadgen.cluster.worker import receive
 from loadgen.engine.run import INTERVAL_S, RunData, open_target
 from loadgen.engine.watch import Observer, Progress
-from loadgen.errors import ConnectError, LoadgenError
+from loadgen.errors import GeneratorError, LoadgenError
 from loadgen.model import Outcome
 from loadgen.record.collector import Batch
 from loadgen.record.recorder import Recorder
@@ -131,7 +131,7 @@ async def execute(
 ) -> RunData:
     """As ``engine.run.execute``, in ``processes`` processes. Finished streams are appended to the started ``journal``.
 
-    Raises LoadgenError when the workers do not come up.
+    Raises GeneratorError when the workers do not come up.
     """
     data = RunData(plan=plan, target=plan.target, started_wall_ns=time.time_ns())
     with ExitStack() as stack:
@@ -145,8 +145,10 @@ async def execute(
                     stack.callback(worker.end)
                 await _start(workers, replace(plan, target=target), journal)
                 await _Team(data, workers, recorder, observer).run(interrupts)
-        except* ConnectError as errors:
-            data.unreachable = "; ".join(str(e) for e in errors.exceptions)
+        except GeneratorError:
+            raise
+        except LoadgenError as error:  # no address, no model, or the simulated server did not start or died
+            data.unreachable = str(error)
     return data
 
 
@@ -158,13 +160,17 @@ async def _start(workers: list[Worker], plan: Plan, journal: Path) -> None:
     with trio.move_on_after(START_TIMEOUT_S) as patience:
         for worker in workers:
             try:
-                assert await receive(worker.connection) == READY
+                message = await receive(worker.connection)
             except EOFError:
-                raise LoadgenError(f"{worker.name} did not start: {worker.how_it_died()}") from None
+                raise GeneratorError(f"{worker.name} did not start: {worker.how_it_died()}") from None
+            if message != READY:
+                worker.take(message)  # it is done already: the target's name cannot be resolved
     if patience.cancelled_caught:
-        raise LoadgenError(f"the generator processes were not ready within {START_TIMEOUT_S:g} s")
+        raise GeneratorError(f"the generator processes were not ready within {START_TIMEOUT_S:g} s")
+    go = Go(SystemClock.now_ns() + HEAD_START_NS)
     for worker in workers:
-        worker.connection.send(Go(SystemClock.now_ns() + HEAD_START_NS))
+        with suppress(OSError):
+            worker.connection.send(go)
 
 
 class _Team:

@@ -12,6 +12,7 @@ from loadgen.clock import NS_PER_S, SystemClock
 from loadgen.cluster.messages import READY, Done, Draining, Gathered, Go, Job
 from loadgen.engine.run import RunData, generate
 from loadgen.engine.watch import Progress
+from loadgen.errors import LoadgenError
 from loadgen.record.collector import Batch
 from loadgen.record.journal import Journal
 from loadgen.workload.plan import Target
@@ -53,15 +54,18 @@ async def work(connection: "Connection[Any, Any]") -> None:
                 nursery.start_soon(_hear_stops, connection, stops)
                 await trio.sleep(max(go.at_ns - SystemClock.now_ns(), 0) / NS_PER_S)
 
-            await generate(
-                data,
-                job.plan,
-                Teller(connection),
-                clock=SystemClock(),
-                interrupts=interrupts,
-                on_record=journal.write,
-                gate=gate,
-            )
+            try:
+                await generate(
+                    data,
+                    job.plan,
+                    Teller(connection),
+                    clock=SystemClock(),
+                    interrupts=interrupts,
+                    on_record=journal.write,
+                    gate=gate,
+                )
+            except* LoadgenError as errors:
+                data.unreachable = "; ".join(str(e) for e in errors.exceptions)
             nursery.cancel_scope.cancel()
     connection.send(Done(health=data.health, duration_ns=data.duration_ns, unreachable=data.unreachable))
 

@@ -107,7 +107,8 @@ class OpenAiChatReader:
         data = event.data
         try:
             chunk = self._decode(data)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:  # UnicodeEncodeError: a lone surrogate
+        # UnicodeEncodeError: a lone surrogate; RecursionError: hundreds of brackets one inside the other.
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             return self._not_a_chunk(event, str(error))
         if chunk.error or event.type == "error":
             return self._provider_error(chunk.error or data)
@@ -212,7 +213,7 @@ def _parse_usage(usage: Any) -> Usage | None:
 
 def _count(counts: Any, key: str) -> int | None:
     value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _describe_error(error: Any) -> str:

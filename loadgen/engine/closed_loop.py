@@ -147,7 +147,7 @@ class ClosedLoop:
             await self._runner.run(record, kind, rng)
             self._look_for_target()
             if record.outcome in _REFUSALS and record.first_event_ns is None:
-                await self._pause()
+                await self._pause(refused=record.outcome is not Outcome.DROPPED)
             intended_ns = self._clock.now_ns()
         self.active -= 1
         if not self.active:
@@ -158,11 +158,12 @@ class ClosedLoop:
         stream, self._streams = self._streams * share.count + share.index, self._streams + 1
         return StreamRecord(stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns)
 
-    async def _pause(self) -> None:
-        self._gauge.pause(+1)
+    async def _pause(self, *, refused: bool) -> None:
+        """``refused``: the target's doing, so that the generator owes one stream less meanwhile; a full limit is ours."""
+        self._gauge.pause(+refused)
         with trio.move_on_after(self._plan.failure_pause_ns / NS_PER_S):
             await self.stopped.wait()
-        self._gauge.pause(-1)
+        self._gauge.pause(-refused)
 
     def _look_for_target(self) -> None:
         """Give the run up when every slot has tried once and nobody has ever got a connection."""

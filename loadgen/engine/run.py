@@ -25,7 +25,7 @@ from loadgen.engine.concurrency import Concurrency, Limiter
 from loadgen.engine.machine import raise_descriptor_limit
 from loadgen.engine.stream import StreamRunner
 from loadgen.engine.watch import Observer, Progress, Recording, Watcher
-from loadgen.errors import ConnectError
+from loadgen.errors import LoadgenError
 from loadgen.model import Outcome, StreamRecord
 from loadgen.record.collector import Collector
 from loadgen.record.health import GeneratorHealth
@@ -37,6 +37,7 @@ from loadgen.transport.exchange import Exchange
 from loadgen.transport.pool import ConnectionPool
 from loadgen.transport.receive import AnyReceiver, Attention, ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
+from loadgen.workload.masking import mask_values
 from loadgen.workload.plan import Phase, Plan, Target
 
 INTERVAL_S: Final = 1.0
@@ -90,7 +91,7 @@ async def execute(
                     interrupts=interrupts,
                     on_record=on_record,
                 )
-        except* ConnectError as errors:
+        except* LoadgenError as errors:  # no address, no model, or the simulated server did not start or died
             data.unreachable = "; ".join(str(e) for e in errors.exceptions)
     return data
 
@@ -124,16 +125,18 @@ async def generate(
             else dialer_factory(background, clock)
         )
         await gate()
-        begin_ns = clock.now_ns()
         run = _Run(data, plan, watcher, clock, dialer, reads, attention, on_record, exchange_type)
         if interrupts is not None:
             background.start_soon(run.watch_interrupts, interrupts)
         background.start_soon(run.tick)
         background.start_soon(run.watch_loop)
-        with data.health.watching_gc(), _quiet_gc():
-            await run.load()
+        begin_ns = clock.now_ns()
+        try:
+            with data.health.watching_gc(), _quiet_gc():
+                await run.load()
+        finally:
+            data.duration_ns = clock.now_ns() - begin_ns
         background.cancel_scope.cancel()
-    data.duration_ns = clock.now_ns() - begin_ns
 
 
 @contextmanager
@@ -273,6 +276,7 @@ class _Run:
     def _record(self, record: StreamRecord) -> None:
         if record.measured and record.started_ns is not None:
             self._data.health.lateness.record(record.started_ns - record.intended_ns + record.dial_lag_ns)
+        record.detail = mask_values(record.detail, self._plan.secrets)  # servers say keys back: "Incorrect API key: sk-..."
         self._collector.stream_ended(record)
         self._on_record(record)
 

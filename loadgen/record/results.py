@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from loadgen.model import Metric, Outcome, StreamRecord
 from loadgen.record.hdr import Hdr
@@ -9,6 +10,9 @@ from loadgen.record.metrics import METRICS, tokens_of
 
 # Neither a success nor the target's fault: our own policy, our own limit, or the end of the run.
 NOT_THE_TARGETS: frozenset[Outcome] = frozenset({Outcome.ABORTED, Outcome.DROPPED, Outcome.CUT})
+
+MAX_DETAILS: Final = 1000
+OTHER_DETAIL: Final = "(other reasons, each of its own)"
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class Results:
     def add(self, record: StreamRecord, *, good: bool) -> None:
         self.outcomes[record.outcome] += 1
         if record.detail:
-            self.details[record.outcome, record.detail] += 1
+            self._count_detail(record.outcome, record.detail, 1)
         self.events += record.output_events
         self.bunched_events += record.bunched_events
         self.tokens += tokens_of(record)
@@ -72,10 +76,18 @@ class Results:
             self.usage_tokens += record.usage.completion_tokens
             self.usage_streams += record.outcome is Outcome.COMPLETED
 
+    def _count_detail(self, outcome: Outcome, text: str, count: int) -> None:
+        """Reasons that carry a request id or a time are all different: beyond so many, new ones are not told apart."""
+        key = outcome, text
+        if key not in self.details and len(self.details) >= MAX_DETAILS:
+            key = outcome, OTHER_DETAIL
+        self.details[key] += count
+
     def merge(self, other: "Results") -> None:
         self.started += other.started
         self.outcomes += other.outcomes
-        self.details += other.details
+        for (outcome, text), count in other.details.items():
+            self._count_detail(outcome, text, count)
         for metric, hdr in other.metrics.items():
             self.metric(metric).add(hdr)
         self.bursts.add(other.bursts)

@@ -1,5 +1,6 @@
 """The final report on the screen: verdict first, then what it rests on. Fits 100 columns."""
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +12,16 @@ from rich.text import Text
 WIDTH: Final = 100
 _COLOURS: Final = {"pass": "green", "fail": "red", "invalid": "red", "interrupted": "yellow", "unreachable": "red"}
 _COLUMNS: Final = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
+
+
+class PipeConsole(Console):
+    """A console whose reader may leave (``| head``): it falls silent, and the run and its exit code go on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
 
 
 def print_report(console: Console, summary: Mapping[str, Any], folder: str) -> None:

@@ -57,7 +57,7 @@ class Lines:
         self._say(interrupt_text(open_streams))
 
     def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Screen:
@@ -75,7 +75,7 @@ class Screen:
         self._live.stop()
 
     def on_target(self, target: Target) -> None:
-        self._live.console.print(f"target {target.url}", highlight=False)
+        self._live.console.print(f"target {target.url}", highlight=False, markup=False)
 
     def on_interval(self, interval: Interval, progress: Progress, recorder: Recorder) -> None:
         table = Table(box=None, show_header=False, padding=(0, 2))

@@ -191,7 +191,7 @@ def _error(framing: Framing, status: int, message: str, kind: str = "invalid_req
 def _number(request: Request, name: str, default: int, allowed: range) -> int:
     """A number of the query; BadRequestError when it is none, or out of range."""
     text = request.query.get(name, [str(default)])[-1]
-    if text.isascii() and text.isdecimal() and int(text[:20]) in allowed:
+    if text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) in allowed:
         return int(text)
     raise BadRequestError(400, f"{name} must be a number from {allowed[0]} to {allowed[-1]}, got {text[:80]!r}")
 

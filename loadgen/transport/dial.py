@@ -24,6 +24,8 @@ from loadgen.workload.plan import Target
 # A later address gets its turn after this long even if the connect timeout is longer: a dead IPv6 route must not eat it all.
 ADDRESS_PATIENCE_S: Final = 1.0
 
+UNIX_RETRY_S: Final = 0.002  # between two tries at a unix socket whose accept queue is full
+
 # struct tcp_info of linux/tcp.h: offsets of two __u32 fields, and so much of it as holds both.
 TCPI_RTT: Final = 68
 TCPI_TOTAL_RETRANS: Final = 100
@@ -97,6 +99,7 @@ class SocketDialer:
         self._clock = clock
         self._context = context
         self._server_name = server_name
+        self._works = False
         self._good = 0  # the address that worked last is tried first
 
     async def dial(self) -> Dialed:
@@ -119,11 +122,13 @@ class SocketDialer:
                 try:
                     sock = await _connect(address)
                 except OSError as error:
-                    if error.errno in LOCAL_LIMITS:
+                    # A machine without IPv6 says EADDRNOTAVAIL to ::1: where no address has worked yet, try the others first.
+                    untried = not self._works and n + 1 < len(self._addresses)
+                    if error.errno in LOCAL_LIMITS and not (error.errno == errno.EADDRNOTAVAIL and untried):
                         raise ConnectError(f"{os.strerror(error.errno)} (on this machine)", local=True) from None
                     failures.append(f"{address.shown}: {os.strerror(error.errno) if error.errno else error}")
                     continue
-                self._good = index
+                self._good, self._works = index, True
                 return sock
             failures.append(f"{address.shown}: no answer within {ADDRESS_PATIENCE_S:g} s")
         raise ConnectError("; ".join(failures))
@@ -138,6 +143,10 @@ async def _connect(address: Address) -> socket.socket:
         if address.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(address.sockaddr)
+        while code == errno.EAGAIN and address.family == socket.AF_UNIX:
+            # The peer's accept queue is full (unix(7)); TCP would send its SYN again, here that is ours to do.
+            await trio.sleep(UNIX_RETRY_S)
+            code = sock.connect_ex(address.sockaddr)
         if code == errno.EINPROGRESS:
             # Nearby peers have answered by now: asking again saves the turn through the event loop, where many
             # connections made at once would wait for each other.

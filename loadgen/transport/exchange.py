@@ -178,12 +178,14 @@ class Exchange:
 
     def verdict(self) -> tuple[Outcome, str]:
         """How the stream ended, and the reason in words. Ask once ``ended``; before, the answer is about an open stream."""
-        if self._broken is not None:
-            return self._broken
         status = self.status
+        refused = status is not None and not 200 <= status < 300
+        # A server that refuses and closes with request bytes unread sends RST behind its answer: the answer is the news.
+        if self._broken is not None and not (refused and self._broken[0] is Outcome.RESET):
+            return self._broken
         if status is None:
             return self._judge_error(self._error or WireError("premature_eof", "no response came"))
-        if not 200 <= status < 300:
+        if refused:
             outcome = Outcome.REJECTED if status in REJECTIONS else Outcome.HTTP_ERROR
             return outcome, self._describe_status(status)
         if not self._events:
@@ -278,7 +280,7 @@ class Exchange:
 
     def _describe_status(self, status: int) -> str:
         header = self._header
-        words = f"{status} {self._reason}".strip()
+        words = f"{status} {_printable(self._reason)}".strip()
         if retry_after := header("retry-after"):
             words += f" (Retry-After: {shorten(retry_after, 40)})"
         if location := header("location"):
@@ -296,13 +298,18 @@ class Exchange:
         return Outcome.PROTOCOL_ERROR, f"expected content type {expected}, got {shorten(got or '')}{begins}"
 
 
+def _printable(text: str) -> str:
+    """A peer's text fit for the screen: control characters escaped, no more than a line of it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:80])
+
+
 def _error_in_json(body: bytearray) -> str:
     """The message of an unframed ``{"error": ...}`` body; "" when the body is nothing like that."""
     if not body.lstrip().startswith(b"{"):
         return ""
     try:
         decoded = msgspec.json.decode(bytes(body))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     error = decoded.get("error") if isinstance(decoded, dict) else None
     return f"an error object instead of an event stream: {shorten(str(error), 200)}" if error else ""

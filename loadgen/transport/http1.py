@@ -13,16 +13,17 @@ from loadgen.wire.http1_request import build_request
 class Http1Connection:
     """The sink of a link; frames what arrives and passes it to the current exchange.
 
-    ``usable``: idle, open, and fit for another request.
+    ``usable``: idle, open, all of the last request sent, and fit for another one.
     """
 
-    __slots__ = ("_exchange", "_framing", "_link", "_open", "_repeat", "number", "streams")
+    __slots__ = ("_exchange", "_framing", "_link", "_open", "_repeat", "_sending", "number", "streams")
 
     def __init__(self, link: Link, number: int) -> None:
         self.number = number
         self.streams = 0  # exchanges carried so far
         self._link = link
         self._open = True
+        self._sending = False  # stays True for good when a send was cancelled
         self._exchange: Exchange | None = None
         self._framing = ResponseParser()
         self._repeat: Repeat | None = None  # what the exchange has of it, while the framing is between two chunks
@@ -30,7 +31,8 @@ class Http1Connection:
 
     @property
     def usable(self) -> bool:
-        return self._open and (self._exchange is None or (self._exchange.released and self._framing.keep_alive))
+        free = self._exchange is None or (self._exchange.released and self._framing.keep_alive)
+        return self._open and not self._sending and free
 
     async def send(self, request: Request, exchange: Exchange, clock: Clock) -> int:
         """Send one request whose answer goes to ``exchange``; returns when its last byte was handed over (ns).
@@ -42,7 +44,10 @@ class Http1Connection:
         self._framing = ResponseParser(request_method=request.method)
         self.streams += 1
         headers = _with_host(request)
-        return await self._link.send_all(build_request(request.method, request.path, headers, request.body), clock)
+        self._sending = True
+        sent_ns = await self._link.send_all(build_request(request.method, request.path, headers, request.body), clock)
+        self._sending = False
+        return sent_ns
 
     def close(self) -> None:
         self._open = False

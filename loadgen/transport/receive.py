@@ -104,7 +104,7 @@ class EpollReceiver:
         self._epoll.register(fd, select.EPOLLIN | select.EPOLLRDHUP)
 
     def detach(self, sock: socket.socket) -> None:
-        if self._entries.pop(sock.fileno(), None) is not None:
+        if self._entries.pop(sock.fileno(), None) is not None and not self._epoll.closed:
             self._epoll.unregister(sock.fileno())
 
     async def run(self) -> None:
@@ -214,6 +214,7 @@ class TaskReceiver:
         now_ns = SystemClock.now_ns
         since_ns = now_ns()
         with scope:
+            await trio.lowlevel.checkpoint_if_cancelled()  # detached, and perhaps closed, before this task began
             while True:
                 await trio.lowlevel.wait_readable(sock)
                 try:

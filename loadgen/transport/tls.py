@@ -17,8 +17,15 @@ _READ_BYTES: Final = 256 * 1024
 
 
 def build_ssl_context(tls: Tls, alpn: tuple[str, ...] = ("http/1.1",)) -> ssl.SSLContext:
-    """A client context: certificates and names are checked unless the workload says ``verify: false``."""
-    context = ssl.create_default_context(cafile=tls.ca)
+    """A client context: certificates and names are checked unless the workload says ``verify: false``.
+
+    Raises ConnectError when the CA file holds no certificate.
+    """
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+    except ssl.SSLError as error:
+        message = f"transport.tls.ca: {tls.ca} holds no certificate that can be read: {error.reason or error}"
+        raise ConnectError(message, tls=True) from None
     context.set_alpn_protocols(list(alpn))
     if not tls.verify:
         context.check_hostname = False

@@ -71,6 +71,8 @@ class _Gzip:
                     break
                 self._member = self._new_member()
                 self._begun = True
+            if not room:  # to zlib a bound of 0 is none
+                raise WireError("decoded_too_big", f"more than {MAX_DECODED_BYTES} bytes out of one read")
             out.append(_inflate(self._member, data, room))
             room -= len(out[-1])
             data = self._member.unused_data

@@ -21,6 +21,7 @@ Path = tuple[str | int, ...]
 _TAG: Final = "tag:yaml.org,2002:"
 _TYPED: Final = frozenset({f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"})
 _TEXT: Final = frozenset({f"{_TAG}str", f"{_TAG}timestamp", f"{_TAG}value"})  # YAML 1.2 knows no dates: they are text
+MAX_VALUES: Final = 200_000  # aliases of aliases make millions out of a few lines; no workload has so many
 _SHOWN_KEY: Final = 60
 _PLAIN: Final = (None, "")  # ruamel's style of a scalar without quotes
 
@@ -77,6 +78,11 @@ def parse_document(text: str, source: str, env: Mapping[str, str]) -> Document:
         root = yaml.compose(text)
         if root is not None:
             document.data = _Reader(yaml, document, env).read(root, ())
+    except _TooManyValuesError:
+        message = (
+            f"holds more than {MAX_VALUES} values: long lists of prompts go into a file of their own (prompt: {{file: ...}})"
+        )
+        raise WorkloadError(source, [Problem(path="", message=message)]) from None
     except (YAMLError, RecursionError) as error:
         raise WorkloadError(source, [_describe(error, text)]) from None
     return document
@@ -110,6 +116,10 @@ def _syntax_hint(text: str, line: int | None) -> str:
     return ""
 
 
+class _TooManyValuesError(Exception):
+    pass
+
+
 class _Reader:
     """Walks the nodes of one document."""
 
@@ -117,9 +127,13 @@ class _Reader:
         self._yaml = yaml
         self._document = document
         self._env = env
+        self._values = 0
         self._open: set[int] = set()  # containers around the current node, to notice one that holds itself
 
     def read(self, node: Node, path: Path) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _TooManyValuesError
         self._document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)

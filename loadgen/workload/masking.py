@@ -33,6 +33,11 @@ def mask_named(mapping: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _mask_below(value) if is_secret_name(name) else _deeper(value) for name, value in mapping.items()}
 
 
+def credentials_of(headers: Mapping[str, str]) -> frozenset[str]:
+    """The secret part of header values that hold credentials: without the scheme, such as ``Bearer``."""
+    return frozenset(value.split()[-1] for name, value in headers.items() if is_secret_name(name) and value.split())
+
+
 def mask_values(data: Any, secrets: Collection[str]) -> Any:
     """Every occurrence of one of ``secrets`` in the texts of ``data`` (mappings, lists, scalars) masked."""
     if isinstance(data, str):

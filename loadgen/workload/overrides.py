@@ -5,10 +5,12 @@ The path is dotted, list items by number from 0 (``load.0.streams``); the value 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from loadgen.errors import Problem, WorkloadError
 from loadgen.workload.document import Document, Path, dotted, parse_document
+
+_INDEX_DIGITS: Final = 20  # int() refuses thousands of them
 
 
 def apply_overrides(document: Document, overrides: Sequence[str], env: Mapping[str, str]) -> None:
@@ -67,7 +69,7 @@ def _put(document: Document, path: Path, value: Any) -> str:
 
 
 def _segment(part: str) -> str | int:
-    return int(part) if part.isascii() and part.isdigit() else part
+    return int(part) if part.isascii() and part.isdigit() and len(part) <= _INDEX_DIGITS else part
 
 
 def _join(name: str, inner: str) -> str:

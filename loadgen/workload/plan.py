@@ -169,6 +169,7 @@ class Plan:
     timeouts: Timeouts
     failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
     slo: tuple[SloRule, ...]
+    secrets: frozenset[str] = frozenset()  # to be masked in whatever the target says
     share: Share = WHOLE
 
     def part(self, index: int, count: int) -> "Plan":

@@ -12,7 +12,7 @@ from loadgen.workload.address import parse_url
 from loadgen.workload.advice import find_warnings
 from loadgen.workload.fields import Name, Rule, Seed, several
 from loadgen.workload.lengths import Fixed, Uniform
-from loadgen.workload.masking import mask_named, mask_url, mask_values
+from loadgen.workload.masking import credentials_of, mask_named, mask_url, mask_values
 from loadgen.workload.plan import Limit, PhaseKind, Plan, RequestKind, Target, Timeouts, Tls, Transport
 from loadgen.workload.sections import (
     LimitSpec,
@@ -145,6 +145,7 @@ class Workload(Section):
             ),
             failure_pause_ns=self.failure_pause,
             slo=self.slo,
+            secrets=self._origin.secrets | credentials_of(self.target.headers),
         )
 
     def _build_target(self) -> Target | None:

@@ -1,9 +1,13 @@
 """Closed loop, limits, pools: how many streams are open, when, and what waiting looks like."""
 
+import gc
+from collections import Counter
+
 import pytest
 
 from loadgen.engine.closed_loop import asked_at, next_change
 from loadgen.model import Outcome
+from loadgen.transport.receive import MAX_HELD, Attention
 from loadgen.workload.plan import Phase, PhaseKind
 from tests.support.virtual import MS, run_virtual
 
@@ -92,6 +96,32 @@ def test_150_streams_are_150_at_once() -> None:
     assert run.server is not None
     assert run.server.max_open == 150
     assert run.summary["metrics"]["ttft"]["max_ms"] == 100.0
+
+
+def test_streams_leave_no_cycles_for_the_collector() -> None:
+    """A collection over all open streams stops them all, so none is made while a run goes on."""
+    gc.collect()
+    gc.disable()
+    try:
+        run = run_virtual("load: [{hold: 2s, streams: 20}]\nrequests: [{max_tokens: 3}]", sim=SIM)
+        left = Counter(type(thing).__name__ for thing in gc.get_objects())
+    finally:
+        gc.enable()
+    assert len(run.records) > 200
+    assert not {
+        name: left[name] for name in ("Life", "Exchange", "Http1Connection", "Timeline", "StreamLink") if left[name] > 20
+    }
+
+
+def test_no_more_streams_are_started_while_reads_are_late() -> None:
+    attention = Attention()
+    assert not attention.crowded
+    attention.late = True
+    assert attention.crowded
+    attention.late = False
+    for _ in range(MAX_HELD):
+        attention.__enter__()
+    assert attention.crowded
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

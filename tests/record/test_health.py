@@ -66,6 +66,14 @@ def test_bounded_stamps_are_invalid_only_if_we_were_late(quality: list[int], lag
     assert (not reasons(health_with(lag_ms=lag_ms), results_with(quality))) is valid
 
 
+def test_a_hiccup_is_no_verdict_on_the_bursts_of_the_other_side() -> None:
+    health = health_with(lag_ms=0.1)
+    health.read_lag.record_many([ms(40)] * (health.read_lag.count // 25))
+    assert not reasons(health, results_with([800, 200, 0]))
+    health.read_lag.record_many([ms(40)] * (health.read_lag.count // 25))
+    assert reasons(health, results_with([800, 200, 0]))
+
+
 @pytest.mark.parametrize(
     ("late_ms", "ttft_ms", "valid"), [(9.9, 100, True), (10.1, 100, False), (45, 1000, True), (51, 1000, False)]
 )

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadgen.model import Metric, Outcome, StreamRecord, Usage
-from loadgen.record.results import Results, values_of
+from loadgen.record.results import MAX_DETAILS, Results, values_of
 from tests.support.records import any_record, completed, failed, ms
 
 
@@ -96,3 +96,12 @@ def test_values_of_a_stream_leave_out_what_it_never_reached() -> None:
     assert values_of(failed()) == {}
     assert values_of(completed())[Metric.TTFT] == ms(250)
     assert Metric.ITL not in values_of(completed())
+
+
+def test_reasons_that_are_all_different_do_not_fill_the_memory() -> None:
+    results, other = Results(), Results()
+    for n in range(3 * MAX_DETAILS):
+        (results if n % 2 else other).add(failed(n, detail=f"request {n} failed"), good=False)
+    results.merge(other)
+    assert len(results.details) <= MAX_DETAILS + len(Outcome)
+    assert results.details.total() == 3 * MAX_DETAILS

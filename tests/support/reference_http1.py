@@ -26,4 +26,5 @@ def reference_chunked(body: bytes) -> tuple[bytes, str]:
 
 
 def _trailers(rest: bytes) -> str:
-    return "complete" if rest.startswith(b"\r\n") or b"\r\n\r\n" in rest else "open"
+    """Trailers are field lines, which a bare LF ends as well (2.2); chunk-size lines have CRLF only."""
+    return "complete" if re.search(rb"\A\r?\n|\n\r?\n", rest) else "open"

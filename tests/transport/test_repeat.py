@@ -1,6 +1,5 @@
 """Events taken without parsing: whatever is sent and however it is cut, the record is that of the full way."""
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -11,11 +10,8 @@ from hypothesis import strategies as st
 
 from loadgen.dialect.openai_chat import OpenAiChat, OpenAiChatReader
 from loadgen.model import EventClass, StreamRecord
-from loadgen.record.timeline import Timeline
-from loadgen.transport.exchange import Exchange
-from loadgen.transport.http1 import Http1Connection
-from loadgen.transport.link import ByteSink
 from loadgen.wire.sse import SseEvent
+from tests.support.fed import Fed
 from tests.support.virtual import DONE, FINISH, HEAD, LAST, ROLE, chunk, event, text
 
 
@@ -25,29 +21,8 @@ class Parsed(OpenAiChat):
     text_keys = ()
 
 
-class NoLink:
-    """A link that is fed by hand."""
-
-    def attach(self, sink: ByteSink) -> None:
-        pass
-
-
-class Listener:
-    def on_first_token(self) -> None:
-        pass
-
-    on_end = on_released = on_first_token
-
-
-class Receiver:
+class Receiver(Fed):
     """One exchange over one connection, and all that it leaves behind."""
-
-    def __init__(self, dialect: OpenAiChat) -> None:
-        self.gaps, self.widths = array("q"), array("q")
-        timeline = Timeline(self.gaps.append, self.widths.append)
-        self.exchange = Exchange(dialect, dialect.reader(), timeline, Listener())
-        self.connection = Http1Connection(NoLink(), 0)  # type: ignore[arg-type]
-        self.connection._exchange = self.exchange  # as after a request
 
     def left(self, reads: Sequence[bytes], *, kernel: bool = True) -> dict[str, object]:
         for n, read in enumerate(reads):

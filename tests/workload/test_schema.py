@@ -90,7 +90,7 @@ def test_everything_reaches_the_plan() -> None:
         timeouts=Timeouts(
             connect_ns=1_000_000_000, first_token_ns=10_000_000_000, idle_ns=None, total_ns=600_000_000_000
         ),
-        slo=(parse_slo("ttft p99 < 2s"), parse_slo("goodput > 95%")),
+        secrets=frozenset({SECRET, "plain"}), slo=(parse_slo("ttft p99 < 2s"), parse_slo("goodput > 95%")),
     )  # fmt: skip
     assert [request.weight for request in plan.requests] == [3, 0.5, 1]
     assert [request.max_tokens for request in plan.requests] == [Fixed(64), Uniform(16, 512), None]
