@@ -1,37 +1,68 @@
 """`loadgen check`: validate a workload, show its plan, and say whether this machine is large enough for it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
 from loadgen import api
+from loadgen.clock import NS_PER_MS, NS_PER_S
+from loadgen.cluster.run import check_processes, choose_processes
+from loadgen.engine.calibrate import Calibration, load_calibration
 from loadgen.engine.machine import assess
 from loadgen.workload.plan import Phase, Plan
 from loadgen.workload.units import format_duration
+
+ASSUMED_GAP_NS: Final = 20 * NS_PER_MS  # of a real target nobody knows before the run: 50 tokens/s
 
 
 def check(
     workload: Annotated[Path, typer.Argument(help="The workload file (YAML).", show_default=False)],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a key, as in run.")] = None,
+    processes: Annotated[int | None, typer.Option(help="Generator processes, as in run.", show_default="auto")] = None,
 ) -> None:
     """Validate a workload without sending anything. Exit code 2 when it cannot run here."""
     loaded = api.load(workload, set_ or ())
     plan = loaded.to_plan()
-    needs = assess(plan)
+    count = choose_processes(plan) if processes is None else check_processes(plan, processes)
+    needs = assess(plan, count)
     console = Console()
     lines = [f"{loaded.source}: ok", *describe_plan(plan)]
     lines.append(
-        f"needs     {needs.descriptors} file descriptors (limit {needs.descriptors_soft}, raised up to "
-        f"{needs.descriptors_hard}), {needs.connections} connections ({needs.ports} local ports), 1 process"
+        f"needs     {_processes(count)}, {needs.descriptors} file descriptors each (limit "
+        f"{needs.descriptors_soft}, raised up to {needs.descriptors_hard}), {needs.connections} connections ({needs.ports} local ports)"
     )
+    lines += describe_ceiling(plan, count, load_calibration())
     lines += [f"note      {warning.render(loaded.source)}" for warning in loaded.warnings]
     lines += [f"problem   {problem}" for problem in needs.problems]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if needs.problems:
         raise typer.Exit(2)
+
+
+def describe_ceiling(plan: Plan, processes: int, found: Calibration | None) -> list[str]:
+    """The events/s that the plan makes beside what this machine was found good for."""
+    gap_ns = plan.sim.decode.step if plan.sim is not None else ASSUMED_GAP_NS
+    rate = NS_PER_S / gap_ns
+    wanted = plan.max_streams * rate
+    source = "the simulated server's" if plan.sim is not None else "assumed"
+    best = None if found is None else found.best
+    line = f"rate      about {wanted:,.0f} events/s when all stream, at {rate:g}/s each ({source})"
+    if found is None or best is None:
+        return [f"{line}; `loadgen calibrate` tells what this machine is good for"]
+    good = best.events_per_s * processes
+    lines = [f"{line}; calibrated on {found.at[:10]}: good for {good:,.0f} in {_processes(processes)}"]
+    if wanted > good:
+        lines.append(
+            "note      this is more than this machine was found good for: the run may end as invalid; use more processes"
+        )
+    return lines
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def describe_plan(plan: Plan) -> list[str]:

@@ -14,7 +14,10 @@ _DEFAULT_PORTS: Final = (32768, 60999)  # Linux
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """Numbers as they are and as the plan wants them. ``problems`` says in words what is too small and the way out."""
+    """Numbers as they are and as the plan wants them. ``problems`` says in words what is too small and the way out.
+
+    ``descriptors`` are those of one process; ``connections`` and ``ports`` are of the whole machine.
+    """
 
     descriptors: int
     descriptors_soft: int
@@ -29,19 +32,19 @@ def connections_needed(plan: Plan) -> int:
     return plan.max_streams if pool is None else min(pool, plan.max_streams)
 
 
-def assess(plan: Plan) -> Needs:
-    """Compare the plan with this machine's limits."""
+def assess(plan: Plan, processes: int = 1) -> Needs:
+    """Compare a plan that is shared by so many processes with this machine's limits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     hard = hard if hard != resource.RLIM_INFINITY else 1 << 30
     connections = connections_needed(plan)
-    descriptors = connections + OTHER_DESCRIPTORS
+    descriptors = -(-connections // processes) + OTHER_DESCRIPTORS
     ports = _local_ports()
     over_tcp = plan.target is None or plan.target.unix_path is None
     problems = []
     if descriptors > hard:
         problems.append(
-            f"{descriptors} file descriptors are needed and the hard limit is {hard}: "
-            f"raise it (ulimit -Hn {descriptors}) or ask for fewer streams"
+            f"{descriptors} file descriptors are needed in a process and the hard limit is {hard}: "
+            f"raise it (ulimit -Hn {descriptors}), use more processes, or ask for fewer streams"
         )
     if over_tcp and connections > ports:
         problems.append(

@@ -69,11 +69,13 @@ async def execute(
     dialer_factory: DialerFactory | None = None,
     handle_signals: bool = True,
     on_record: Callable[[StreamRecord], None] = lambda _: None,
+    exchange_type: type[Exchange] = Exchange,
 ) -> RunData:
     """Run a plan in this process. Every stream ends in ``recorder`` (and ``on_record``); returns when all have ended.
 
     ``clock`` and ``dialer_factory`` are for tests in virtual time over memory streams. SIGINT (or SIGTERM) stops the
     load and drains; a second one cuts what is open. Cancelled, it loses the records of streams still open.
+    ``exchange_type`` is for those who want to see every body byte.
     """
     data = RunData(plan=plan, target=plan.target, started_wall_ns=time.time_ns())
     watcher = Recording(recorder, observer)
@@ -90,6 +92,7 @@ async def execute(
                     dialer_factory=dialer_factory,
                     interrupts=interrupts,
                     on_record=on_record,
+                    exchange_type=exchange_type,
                 )
         except* LoadgenError as errors:  # no address, no model, or the simulated server did not start or died
             data.unreachable = "; ".join(str(e) for e in errors.exceptions)
@@ -111,7 +114,7 @@ async def generate(
     """The load of ``plan``, whose target must be known, into ``data`` and ``watcher``; for one process's share of a run too.
 
     Everything is ready when ``gate`` is awaited, and the load begins when it returns. The first item of ``interrupts`` stops
-    the load and drains, the second one cuts what is open. ``exchange_type`` is for those who want to see every body byte.
+    the load and drains, the second one cuts what is open.
     """
     assert plan.target is not None
     data.target = plan.target
