@@ -29,9 +29,10 @@ def check(
     needs = assess(plan, count)
     console = Console()
     lines = [f"{loaded.source}: ok", *describe_plan(plan)]
+    limits = f"(limit {needs.descriptors_soft}, raised up to {needs.descriptors_hard})"
     lines.append(
-        f"needs     {_processes(count)}, {needs.descriptors} file descriptors each (limit "
-        f"{needs.descriptors_soft}, raised up to {needs.descriptors_hard}), {needs.connections} connections ({needs.ports} local ports)"
+        f"needs     {_processes(count)}, {needs.descriptors} file descriptors each {limits}, {needs.connections} connections "
+        f"({needs.ports} local ports)"
     )
     lines += describe_ceiling(plan, count, load_calibration())
     lines += [f"note      {warning.render(loaded.source)}" for warning in loaded.warnings]
