@@ -19,6 +19,7 @@ from loadgen.workload.loader import loads
 from loadgen.workload.sim_script import SimScript
 
 MS = 1_000_000
+LIMIT_S = 3600.0  # virtual: a run that does not end would spin for ever
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
@@ -73,7 +74,11 @@ def run_virtual(
             nursery.cancel_scope.cancel()
         return VirtualRun(records=records, recorder=recorder, data=data, summary=api.summarise(data, recorder), server=server)
 
-    return trio.run(main, clock=MockClock(autojump_threshold=0))
+    async def limited() -> VirtualRun:
+        with trio.fail_after(LIMIT_S):
+            return await main()
+
+    return trio.run(limited, clock=MockClock(autojump_threshold=0))
 
 
 def script(*steps: bytes | float, close: bool = True) -> Handler:
