@@ -299,8 +299,9 @@ def cost(bench: Bench) -> None:
         query = steady(rate, vary=vary)
         c = bench.c(streams, query)["us"]
         ours = bench.child("loadgen", streams, bench.seconds, query, 0)
+        ratio = ours["us"] / c
         print(
-            f"{streams:6} x {rate}/s{' varying' if vary else '':8}  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)",
+            f"{streams:6} x {rate}/s{' varying' if vary else '':8}  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ratio:.1f}x)",
             end="",
         )
         if streams <= 1000 and not vary:
@@ -317,7 +318,8 @@ def streams(bench: Bench) -> None:
         c = bench.c(count, query)["us"]
         ours = bench.child("loadgen", count, bench.seconds, query, 0)
         print(
-            f"{count:6} x {10_000 / count:g}/s  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)  {describe(ours)}",
+            f"{count:6} x {10_000 / count:g}/s  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ours['us'] / c:.1f}x)  "
+            + describe(ours),
             flush=True,
         )
 
@@ -352,7 +354,8 @@ def memory(bench: Bench) -> None:
     each = (told["rss_mib"] - told["bare_mib"]) * 1024 / IDLE_STREAMS
     connect = f"connect p99 {told['connect_p99_ms']:.1f} ms, max {told['connect_max_ms']:.1f} ms"
     print(
-        f"  all open after {told['opened_s']:.1f} s, at most {told['max_open']:,} at once, lost {told['lost'] or 'none'}, {connect}\n"
+        f"  all open after {told['opened_s']:.1f} s, at most {told['max_open']:,} at once, lost {told['lost'] or 'none'}\n"
+        f"  {connect}\n"
         f"  RSS {told['rss_mib']:.0f} MiB, {told['bare_mib']:.0f} MiB without streams: {each:.1f} KiB a stream",
         flush=True,
     )

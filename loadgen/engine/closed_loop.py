@@ -40,9 +40,12 @@ def asked_at(phase: Phase, before: int, into_ns: int) -> int:
     shape = phase.streams_at(into_ns)
     if shape <= before:
         return shape
-    jump = shape - before
-    pace_ns = max(min(PACE_NS * phase.share.count, phase.duration_ns // MAX_RISE_SHARE // jump), 1)
-    return min(shape, before + 1 + into_ns // pace_ns)
+    return min(shape, before + 1 + into_ns // pace_of(phase, shape - before))
+
+
+def pace_of(phase: Phase, jump: int) -> int:
+    """How many ns lie between two starts when the phase rises by ``jump`` streams."""
+    return max(min(PACE_NS * phase.share.count, phase.duration_ns // MAX_RISE_SHARE // max(jump, 1)), 1)
 
 
 def next_change(phase: Phase, before: int, into_ns: int) -> int:
@@ -120,7 +123,9 @@ class ClosedLoop:
     async def _run_phase(self, phase: Phase, begin_ns: int) -> None:
         before, into_ns = self._wanted, 0
         while into_ns < phase.duration_ns:
-            self._want(asked_at(phase, before, into_ns))
+            wanted = asked_at(phase, before, into_ns)
+            # What could not be started while it was crowded is made up for at twice the pace, not all at once.
+            self._want(wanted, most=1 + 2 * CROWDED_WAIT_NS // pace_of(phase, phase.streams_at(into_ns) - before))
             change_ns = next_change(phase, before, into_ns)
             if self.active < self._wanted:
                 change_ns = min(change_ns, into_ns + CROWDED_WAIT_NS)
@@ -129,11 +134,14 @@ class ClosedLoop:
                 return
             into_ns = max(change_ns, self._clock.now_ns() - begin_ns)
 
-    def _want(self, streams: int) -> None:
+    def _want(self, streams: int, most: int = 0) -> None:
+        """So many slots from now on; ``most`` of them may be new at this moment."""
         self._wanted = streams
         limit = self._plan.limit
         self._gauge.ask(streams if limit is None else min(streams, limit.streams))
-        while self.active < streams and not self._attention.crowded:
+        for _ in range(min(streams - self.active, most)):
+            if self._attention.crowded:
+                break
             self.active += 1
             self._nursery.start_soon(self._slot, self._clock.now_ns())
 

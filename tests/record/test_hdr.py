@@ -146,3 +146,14 @@ def test_another_layout_is_refused() -> None:
 def test_it_travels_between_processes() -> None:
     hdr = hdr_of([1, 2_000, 3_000_000])
     assert state(pickle.loads(pickle.dumps(hdr))) == state(hdr)
+
+
+@given(st.lists(st.integers(-5, 2 * HIGHEST_NS), max_size=20))
+def test_one_by_one_is_the_same_as_a_batch(values: list[int]) -> None:
+    one, many = Hdr(), Hdr()
+    for value in values:
+        one.record(value)
+    many.record_many(values)
+    assert (one.counts == many.counts).all()
+    for name in ("count", "total", "min", "max", "clamped"):
+        assert getattr(one, name) == getattr(many, name)
