@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loadgen.dialect.base import HttpRequest
+from loadgen.dialect.base import Events, HttpRequest
 from loadgen.errors import shorten
 from loadgen.model import EventClass, Usage
 from loadgen.wire.sse import SseEvent
@@ -49,6 +49,7 @@ class _Chunk(msgspec.Struct):
 class OpenAiChat:
     name = "openai-chat"
     content_type = "text/event-stream"
+    events: Events = "sse"
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest:
         """POST with ``stream`` and ``include_usage``; the workload's ``body`` is merged over it and has the last word."""
