@@ -1,4 +1,4 @@
-"""One request's answer, from bytes to verdict: framing -> content encoding -> SSE -> dialect -> timeline.
+"""One request's answer, from bytes to verdict: framing -> content encoding -> SSE or NDJSON -> dialect -> timeline.
 
 Sans-IO: an ``Exchange`` is fed bytes with their arrival, tells its listener of life events, and in the end says how the
 stream ended and why. The same object serves a kernel-stamped socket, a memory stream and a replay.
@@ -8,13 +8,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loadgen.dialect.base import Dialect, Reader
+from loadgen.dialect.base import EVENT_PARSERS, Dialect, Reader
 from loadgen.errors import WireError, shorten
 from loadgen.model import EventClass, Outcome, StreamRecord
 from loadgen.record.timeline import BOUNDED, EXACT, USER, Timeline
 from loadgen.wire.content import ContentDecoder, content_decoder
 from loadgen.wire.http1 import ResponseParser
-from loadgen.wire.sse import SseEvent, SseParser
+from loadgen.wire.sse import SseEvent
 
 QUOTE_BYTES: Final = 4096  # so much of a body that is no event stream is kept, to be quoted
 REJECTIONS: Final = frozenset({429, 503})
@@ -63,7 +63,7 @@ class Exchange:
         self._reader = reader
         self._listener = listener
         self._framing = ResponseParser(request_method=method)
-        self._sse = SseParser()
+        self._sse = EVENT_PARSERS[dialect.events]()
         self._decoder: ContentDecoder | None = None
         self._events = False  # the body is an event stream; else it is only kept to be quoted
         self._quote = bytearray()

@@ -57,6 +57,4 @@ class NdjsonParser:
     def _check(self, line: bytes | bytearray) -> None:
         if len(line) > self._max_line:
             begins, place = shorten(bytes(line[:40])), self._offset
-            raise WireError(
-                "line_too_big", f"a line of more than {self._max_line} bytes at byte {place}, it begins {begins}"
-            )
+            raise WireError("line_too_big", f"a line of more than {self._max_line} bytes at byte {place}, it begins {begins}")
