@@ -37,6 +37,11 @@ from loadgen.workload.units import write_duration
 
 DEFAULT_PROMPT: Final = "Say hello."
 
+DialectName = Literal[  # the keys of dialect.DIALECTS; a test compares
+    "openai-chat", "openai-completions", "openai-responses", "anthropic-messages", "azure", "gemini", "llamacpp", "mistral",
+    "ollama", "ollama-generate", "plain-sse", "tgi", "triton",
+]  # fmt: skip
+
 
 class Section(BaseModel):
     """Frozen, unknown keys refused; pydantic's own messages never show what was given (it may be a credential)."""
@@ -58,7 +63,7 @@ class _Choice(Section):
 class TargetSpec(_Choice):
     url: Url | None = Field(default=None, repr=False)
     sim: SimScript | None = None
-    dialect: Literal["openai-chat", "plain-sse"] = "openai-chat"  # the keys of dialect.DIALECTS; a test compares
+    dialect: DialectName = "openai-chat"
     headers: Headers = Field(default={}, repr=False)
     model: Text | None = Field(default=None, description="auto: the first one that GET /v1/models names")
 
