@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import trio
 
 from loadgen.clock import NS_PER_MS, NS_PER_S, Clock, SystemClock
-from loadgen.dialect import DIALECTS
+from loadgen.dialect import build_dialect
 from loadgen.engine.closed_loop import ClosedLoop
 from loadgen.engine.concurrency import Concurrency, Limiter
 from loadgen.engine.machine import raise_descriptor_limit
@@ -164,7 +164,7 @@ class _Run:
             self._runner = StreamRunner(
                 plan=plan,
                 target=self._data.target,
-                dialect=DIALECTS[plan.dialect],
+                dialect=build_dialect(plan.dialect, plan.custom),
                 clock=self._clock,
                 pool=self._pool,
                 limiter=Limiter(plan.limit, self._gauge),

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from loadgen.workload.sim_script import SimScript
 from loadgen.workload.slo import SloRule
+
+if TYPE_CHECKING:
+    from loadgen.workload.custom import CustomSpec
 
 
 class PhaseKind(StrEnum):
@@ -142,6 +145,7 @@ class Plan:
     target: Target | None  # None: start the simulated server of ``sim`` and fill the target in
     sim: SimScript | None
     dialect: str
+    custom: "CustomSpec | None" = None  # of the dialect custom
     transport: Transport
     requests: tuple[RequestKind, ...]
     phases: tuple[Phase, ...]
