@@ -38,7 +38,22 @@ from loadgen.workload.plan import Phase, Plan, Target
 
 INTERVAL_S: Final = 1.0
 LOOP_SAMPLE_NS: Final = 20 * NS_PER_MS
-SIM_PATH: Final = {"openai-chat": "/v1/chat/completions", "plain-sse": "/sse"}
+# Where the simulated server speaks each dialect (sim.apis).
+SIM_PATH: Final = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-completions": "/v1/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic-messages": "/v1/messages",
+    "azure": "/openai/deployments/loadgen-sim/chat/completions?api-version=2024-10-21",
+    "gemini": "/v1beta/models/loadgen-sim:streamGenerateContent?alt=sse",
+    "llamacpp": "/completion",
+    "mistral": "/mistral/v1/chat/completions",
+    "ollama": "/api/chat",
+    "ollama-generate": "/api/generate",
+    "plain-sse": "/sse",
+    "tgi": "/generate_stream",
+    "triton": "/v2/models/loadgen-sim/generate_stream",
+}
 
 DialerFactory = Callable[[trio.Nursery, Clock], Dialer]
 
