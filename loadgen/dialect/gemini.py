@@ -58,6 +58,7 @@ class _Chunk(msgspec.Struct, rename="camel"):
     error: Any = None
 
 
+_NO_USAGE: Final = frozenset({b"", b"null"})
 _DECODE: Final = msgspec.json.Decoder(_Chunk).decode
 
 
@@ -105,7 +106,7 @@ class GeminiReader(ChoicesReader):
                 classes = got if classes is NONE else classes | got
         elif chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             classes = self._provider_error(f"the prompt was blocked: {chunk.prompt_feedback.block_reason}")
-        if bytes(chunk.usage_metadata) not in {b"", b"null"}:
+        if bytes(chunk.usage_metadata) not in _NO_USAGE:
             self._counts = chunk.usage_metadata
             classes = ANSWER_USAGE if classes is ANSWER else classes | EventClass.USAGE
         return self._no_output() if classes is NONE else classes
@@ -116,9 +117,9 @@ class GeminiReader(ChoicesReader):
         if content is not None and content.parts:
             for part in content.parts:
                 got = _classify_part(part)
+                if got is not EMPTY:
+                    self._output(candidate.index)
                 classes = got if classes is NONE else classes | got
-            if classes & EventClass.OUTPUT:
-                self._output(candidate.index)
         if candidate.finish_reason is not None:
             self._finish(candidate.index, str(candidate.finish_reason))
             classes |= EventClass.FINISH
