@@ -107,7 +107,7 @@ class CustomReader(JsonReader):
         if at.usage is not None and (usage := _find(said, at.usage)):
             self._counts = usage
             classes = ANSWER_USAGE if classes is ANSWER else classes | EventClass.USAGE
-        return self._no_output() if classes is NONE else classes
+        return self._no_output(event) if classes is NONE else classes
 
     def missing(self) -> str:
         lacks = [] if self._finished else ["any output" if self._at.finish is None else "a finish reason"]

@@ -109,7 +109,7 @@ class GeminiReader(ChoicesReader):
         if bytes(chunk.usage_metadata) not in _NO_USAGE:
             self._counts = chunk.usage_metadata
             classes = ANSWER_USAGE if classes is ANSWER else classes | EventClass.USAGE
-        return self._no_output() if classes is NONE else classes
+        return self._no_output(event) if classes is NONE else classes
 
     def _read_candidate(self, candidate: _Candidate) -> EventClass:
         classes = NONE

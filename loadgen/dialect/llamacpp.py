@@ -66,7 +66,7 @@ class LlamaCppReader(JsonReader):
         else:
             classes = EMPTY
         if said.stop is not True:
-            return self._no_output() if classes is EventClass.NONE else classes
+            return self._no_output(event) if classes is EventClass.NONE else classes
         self._finished = True
         self.finish_reason = str(said.stop_type or "")
         self._counts = said

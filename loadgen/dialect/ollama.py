@@ -90,7 +90,7 @@ class OllamaReader(JsonReader):
         elif line.response is not None or line.thinking is not None or line.done:
             classes = _classify(line.response, line.thinking, None)
         else:
-            return self._no_output()
+            return self._no_output(event)
         if classes is not EMPTY:
             self._got_output = True
         if line.done is not True:

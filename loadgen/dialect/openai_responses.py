@@ -106,7 +106,9 @@ class OpenAiResponsesReader(JsonReader):
             return self._provider_error(said.error or {"message": said.message or event.data, "code": said.code})
         if kind in _PRELUDES:
             return EventClass.PRELUDE
-        return EventClass.FINISH if kind.startswith("response.") and kind.endswith(".done") else EventClass.META
+        if kind.startswith("response.") and kind.endswith(".done"):
+            return EventClass.FINISH
+        return EventClass.HEARTBEAT if kind == "ping" else EventClass.META
 
     def _read_terminal(self, kind: str, response: _Response) -> EventClass:
         classes = EventClass.FINISH | EventClass.END

@@ -118,8 +118,10 @@ class JsonReader:
     def _lacking_finish(self) -> str:
         return "a finish reason"
 
-    def _no_output(self) -> EventClass:
+    def _no_output(self, event: SseEvent) -> EventClass:
         """What an event is that has no output, no finish and no usage."""
+        if event.type == "ping":
+            return EventClass.HEARTBEAT
         return EventClass.META if self._got_output else EventClass.PRELUDE
 
     def _provider_error(self, error: Any) -> EventClass:
@@ -195,7 +197,7 @@ class OpenAiReader(ChoicesReader):
         if usage and not (isinstance(usage, dict) and usage.get("total_tokens") == 0):
             self._counts = usage
             classes = ANSWER_USAGE if classes is ANSWER else classes | EventClass.USAGE
-        return self._no_output() if classes is NONE else classes
+        return self._no_output(event) if classes is NONE else classes
 
     def _read_choices(self, choices: list[Any]) -> EventClass:
         raise NotImplementedError

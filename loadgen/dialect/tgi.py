@@ -74,7 +74,7 @@ class TgiReader(JsonReader):
         else:
             classes = EMPTY
         if details is None and said.generated_text is None:
-            return self._no_output() if token is None else classes
+            return self._no_output(event) if token is None else classes
         self._finished = True
         if details is None:
             return classes | EventClass.FINISH

@@ -57,7 +57,7 @@ class TritonReader(JsonReader):
         if said.error or event.type == "error":
             return self._provider_error(said.error or event.data)
         if said.text_output is None:
-            return self._no_output()
+            return self._no_output(event)
         if not said.text_output:
             return EMPTY
         self._got_output = self._finished = True

@@ -109,8 +109,9 @@ def test_an_error_object_is_the_providers_word(dialect: str, error: object, said
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS.keys() - {"ollama", "ollama-generate"}))
 def test_error_and_ping_events_are_what_their_names_say(dialect: str) -> None:
-    reader, classes = read(DIALECTS[dialect], event("", "ping"), event("no JSON", "error"))
-    assert classes == [C.HEARTBEAT, C.ERROR]
+    ping = event({"type": "ping"}, "ping")
+    reader, classes = read(DIALECTS[dialect], event("", "ping"), ping, event("no JSON", "error"))
+    assert classes == [C.HEARTBEAT, C.HEARTBEAT, C.ERROR]
     assert reader.error == "'no JSON'"
 
 

@@ -6,7 +6,7 @@ from loadgen.dialect import DIALECTS
 from loadgen.engine.run import SIM_PATH
 from loadgen.model import Outcome, StreamRecord, Usage
 from loadgen.sim.apis import APIS, find_api
-from tests.support.virtual import MS, VirtualRun, run_virtual
+from tests.support.virtual import HEAD, LAST, MS, VirtualRun, chunk, event, run_virtual, script
 
 TOKENS, REASONING = 12, 5
 PROMPT = "Say hello to all."  # 17 characters are 5 tokens
@@ -22,12 +22,12 @@ HAS_END_MARK = {"openai-chat", "openai-completions", "openai-responses", "anthro
 
 
 def run(dialect: str, **sim: object) -> VirtualRun:
-    script = {"ttft": "100ms", "itl": "10ms", "reasoning": REASONING, **sim}
+    keys = {"ttft": "100ms", "itl": "10ms", "reasoning": REASONING, **sim}
     request = f'{{prompt: "{PROMPT}", max_tokens: {TOKENS}}}'
     path = SIM_PATH[dialect] + (f"?n={TOKENS}" if dialect == "plain-sse" else "")
     run = run_virtual(
         f"load: [{{hold: 500ms, streams: 3}}]\nrequests: [{request}]\ntimeouts: {{idle: 200ms}}\n",
-        sim=script, target=f'url: "http://sim{path}", dialect: {dialect}',
+        sim=keys, target=f'url: "http://sim{path}", dialect: {dialect}',
     )  # fmt: skip
     assert run.records
     return run
@@ -136,6 +136,39 @@ def test_custom_reads_what_it_was_told_of() -> None:
         assert (record.outcome, record.output_events, record.finish_reason) == (Outcome.COMPLETED, TOKENS, "limit")
         assert record.usage == Usage(completion_tokens=TOKENS)
         assert from_start_ms(record, record.first_token_ns) == 100
+
+
+ONE_STREAM = "load: [{hold: 50ms, streams: 1}]\nfailure_pause: 1s\n"
+LINES = "url: http://sim/api/chat, dialect: ollama"
+NDJSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_a_line_counts_when_its_lf_came() -> None:
+    (record, *_) = run_virtual(
+        ONE_STREAM, target=LINES,
+        handler=script(
+            NDJSON, 0.1, chunk(b'{"response":"a"'), 0.05, chunk(b"}"), 0.03, chunk(b'\n{"response":"b"}\n{"done":tr'), 0.02,
+            chunk(b"ue}\n"), LAST,
+        ),
+    ).records  # fmt: skip
+    assert (record.outcome, record.output_events, record.merged_reads) == (Outcome.COMPLETED, 2, 1)
+    assert from_start_ms(record, record.first_token_ns) == from_start_ms(record, record.last_token_ns) == 180
+    assert from_start_ms(record, record.end_ns) == 200
+
+
+def test_a_line_without_its_lf_is_cut_off() -> None:
+    (record, *_) = run_virtual(
+        ONE_STREAM, target=LINES, handler=script(NDJSON, 0.1, chunk(b'{"response":"a"}\n{"done":true}'), LAST)
+    ).records
+    assert (record.outcome, record.detail) == (
+        Outcome.TRUNCATED, "the stream ended without a finish reason and the end mark done: true",
+    )  # fmt: skip
+
+
+def test_the_answer_must_be_of_the_kind_that_the_dialect_reads() -> None:
+    (record, *_) = run_virtual(ONE_STREAM, target=LINES, handler=script(HEAD, 0.1, event(b"{}"), LAST)).records
+    assert record.outcome is Outcome.PROTOCOL_ERROR
+    assert record.detail.startswith("expected content type application/x-ndjson, got 'text/event-stream'")
 
 
 def test_every_dialect_has_its_place_at_the_simulated_server() -> None:

@@ -2,9 +2,12 @@
 """``target.custom`` in workload files: what it becomes, and every problem with its place."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+from loadgen.dialect import DIALECTS
 from loadgen.workload.loader import loads
 from tests.support.workloads import complaints, workload
 
@@ -82,3 +85,19 @@ def test_it_does_not_go_with_the_simulated_server() -> None:
     assert complaints(f"loadgen: 1\ntarget: {{sim: {{}}, dialect: custom, custom: {{text: /a}}}}\n{LOAD}") == [
         "w.yaml:2: target.custom: goes with target.url: the simulated server speaks the dialects that have a name"
     ]
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "workload.md").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_documentation_is_right() -> None:
+    (example,) = (block for block in re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL) if "dialect: custom" in block)
+    spec = workload(f"loadgen: 1\n{example}{LOAD}").to_plan().custom
+    assert spec is not None
+    assert spec.request.fill(prompt="p", messages=[], model="m", max_tokens=3) == {
+        "stream": True, "inputs": [{"text": "p"}], "limits": {"tokens": 3}, "model": "m",
+    }  # fmt: skip
+
+
+def test_the_documentation_names_every_dialect() -> None:
+    assert all(f"`{name}`" in DOCS for name in [*DIALECTS, "custom"])
