@@ -25,8 +25,8 @@ REASONING: Final = EventClass.REASONING
 EMPTY: Final = EventClass.EMPTY
 ANSWER_USAGE: Final = EventClass.ANSWER | EventClass.USAGE
 
-# What a decoder raises on bad data. UnicodeEncodeError: a lone surrogate.
-BAD_JSON: Final = (msgspec.DecodeError, UnicodeEncodeError)
+# What a decoder raises on bad data. UnicodeEncodeError: a lone surrogate; RecursionError: a thousand brackets.
+BAD_JSON: Final = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 # Finish reasons by which an engine says that it gave up: vLLM on shutdown, OpenRouter beside an error object.
 FAILED_FINISH: Final = frozenset({"error", "abort"})
@@ -251,11 +251,14 @@ def read_openai_usage(usage: Any) -> Usage | None:
 
 def describe_error(error: Any) -> str:
     """The provider's own words, shortened: message, and code or type where given."""
-    if isinstance(error, dict):
-        inner = error.get("error", error)
-        if isinstance(inner, dict):
-            kind = inner.get("code") or inner.get("type") or inner.get("http_status_code")
-            text = str(inner.get("message") or inner)
-            return shorten(text, 200) + (f" ({kind})" if kind else "")
-        error = inner
-    return shorten(str(error), 200)
+    try:
+        if isinstance(error, dict):
+            inner = error.get("error", error)
+            if isinstance(inner, dict):
+                kind = inner.get("code") or inner.get("type") or inner.get("http_status_code")
+                text = str(inner.get("message") or inner)
+                return shorten(text, 200) + (f" ({kind})" if kind else "")
+            error = inner
+        return shorten(str(error), 200)
+    except RecursionError:
+        return "an error that is nested too deeply to be told"

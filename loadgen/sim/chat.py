@@ -52,7 +52,7 @@ def parse_chat(body: bytes) -> GenerateRequest:
 def decode_object(body: bytes) -> dict[str, Any]:
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the body is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ValueError("the body must be a JSON object")  # noqa: TRY004 - one kind of error for one kind of answer

@@ -60,7 +60,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_nothing_that_is_json_makes_a_reader_raise(dialect: str, data: st.DataObject) -> None:
     """Shapes near the real ones: the keys that dialects look for, with values of any kind."""
@@ -82,7 +82,7 @@ JSON_DIALECTS = sorted(DIALECTS.keys() - {"plain-sse"})
 
 
 @pytest.mark.parametrize("dialect", JSON_DIALECTS)
-@pytest.mark.parametrize("data", ["<html>", "[1]", '"\ud800"', "{", "", "1"])
+@pytest.mark.parametrize("data", ["<html>", "[1]", '"\ud800"', "{", "", "1", '{"x":' * 5000, "[" * 5000])
 def test_what_is_no_object_is_malformed(dialect: str, data: str) -> None:
     reader = DIALECTS[dialect].reader()
     made = event("x")
@@ -105,6 +105,13 @@ def test_an_error_object_is_the_providers_word(dialect: str, error: object, said
     reader, classes = read(DIALECTS[dialect], "{", error, {"error": "later"})
     assert classes == [C.MALFORMED, C.ERROR, C.ERROR]
     assert (reader.malformed, reader.error) == (False, said)
+
+
+def test_an_error_as_deep_as_can_be_decoded_is_told_somehow() -> None:
+    for depth in range(950, 1000):
+        reader, (found,) = read(DIALECTS["openai-chat"], f'{{"error":{"[" * depth}{"]" * depth}}}')
+        assert found in {C.ERROR, C.MALFORMED}
+        assert reader.error
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS.keys() - {"ollama", "ollama-generate"}))

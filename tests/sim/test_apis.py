@@ -57,7 +57,9 @@ def test_other_forms_of_prompts(path: str, body: dict[str, Any], tokens: int) ->
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"{", b'{"messages":5,"prompt":5,"input":5,"contents":5}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b"{", b'{"x":' * 5000, b'{"messages":5,"prompt":5,"input":5,"contents":5}']
+)
 async def test_bad_requests_are_answered_400(path: str, body: bytes, autojump_clock: MockClock) -> None:
     async with open_memory_sim() as sim:
         answer = await sim.connect().ask("POST", path, body)
