@@ -280,7 +280,7 @@ def _error_in_json(body: bytearray) -> str:
         return ""
     try:
         decoded = msgspec.json.decode(bytes(body))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     error = decoded.get("error") if isinstance(decoded, dict) else None
     return f"an error object instead of an event stream: {shorten(str(error), 200)}" if error else ""
