@@ -171,6 +171,13 @@ def test_the_answer_must_be_of_the_kind_that_the_dialect_reads() -> None:
     assert record.detail.startswith("expected content type application/x-ndjson, got 'text/event-stream'")
 
 
+def test_a_json_answer_of_a_thousand_brackets_is_quoted() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+    (record, *_) = run_virtual(ONE_STREAM, target=LINES, handler=script(head, 0.1, b'{"a":' + b"[" * 4000)).records
+    assert record.outcome is Outcome.PROTOCOL_ERROR
+    assert 'the body begins \'{"a":[[[' in record.detail
+
+
 def test_every_dialect_has_its_place_at_the_simulated_server() -> None:
     assert SIM_PATH.keys() == DIALECTS.keys()
     found = {id(find_api(path.partition("?")[0])) for dialect, path in SIM_PATH.items() if dialect != "plain-sse"}
