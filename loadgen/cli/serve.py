@@ -29,7 +29,7 @@ def serve(
     itl: Annotated[str | None, typer.Option(help="Short for --set itl=...: gap between tokens, e.g. 20ms.")] = None,
     json_: Annotated[bool, typer.Option("--json", help='Once it listens, print {"url", "pid"} on stdout.')] = False,
 ) -> None:
-    """Serve simulated token streams: POST /v1/chat/completions, GET /v1/models, /health, /metrics, /sse."""
+    """Serve simulated token streams: POST /v1/chat/completions and other APIs, GET /v1/models, /health, /metrics, /sse."""
     overrides = [*(set_ or ()), *(f"{key}={value}" for key, value in (("ttft", ttft), ("itl", itl)) if value is not None)]
     trio.run(partial(_serve, load_sim_script(script, overrides), host, port, ready_json=json_))
 

@@ -1,16 +1,40 @@
 """What a dialect is: how to ask for a stream, and what each event of the answer means.
 
-A ``Dialect`` is stateless and shared by all streams; ``reader()`` gives the per-stream part that sees every SSE event in
-order and classifies it. Readers are sans-IO and know no time.
+A ``Dialect`` is stateless and shared by all streams; ``reader()`` gives the per-stream part that sees every event in order
+and classifies it. Readers are sans-IO and know no time.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from loadgen.model import EventClass, Usage
-from loadgen.wire.sse import SseEvent
+from loadgen.wire.ndjson import NdjsonParser
+from loadgen.wire.sse import SseEvent, SseParser
 from loadgen.workload.plan import RequestKind
+
+
+class EventParser(Protocol):
+    """Bytes of a decoded body in, events out; ``partial``: bytes of an event that is not complete yet are held.
+
+    ``at_rest``: between two events, and what comes next is read as it would be at any other such moment. ``skip``: so many
+    bytes were whole events that somebody else recognised, only while ``at_rest``.
+    """
+
+    @property
+    def partial(self) -> bool: ...
+
+    @property
+    def at_rest(self) -> bool: ...
+
+    def skip(self, size: int) -> None: ...
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[SseEvent]: ...
+
+
+Events = Literal["sse", "ndjson"]
+EVENT_PARSERS: Final[Mapping[Events, Callable[[], EventParser]]] = {"sse": SseParser, "ndjson": NdjsonParser}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +54,15 @@ class Reader(Protocol):
     seen has finished (and at least one has). ``ended`` is True once the dialect's end mark came.
     """
 
-    usage: Usage | None
     finish_reason: str
     error: str
     malformed: bool
     ended: bool
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the server counted. Read once, at the end: it is made out of what came only then."""
+        ...
 
     @property
     def finished(self) -> bool: ...
@@ -51,11 +79,27 @@ class Reader(Protocol):
 class Dialect(Protocol):
     """One API's way of asking for and sending token streams."""
 
-    name: str
-    content_type: str  # what a streaming answer must declare
-    # Raw bytes that may stand right before the text of an output event, with the opening quote. Two events that differ only
-    # in that text (not empty, no escapes) have the same classes and leave the reader in the same state. () promises nothing.
-    text_keys: tuple[bytes, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def content_type(self) -> str:
+        """What a streaming answer must declare."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """How its events are framed: a key of EVENT_PARSERS."""
+        ...
+
+    @property
+    def text_keys(self) -> tuple[bytes, ...]:
+        """Raw bytes that may stand right before the text of an output event, with the opening quote.
+
+        Two events that differ only in that text (not empty, no escapes) have the same classes and leave the reader in the same
+        state. () promises nothing.
+        """
+        ...
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest: ...
 

@@ -4,7 +4,7 @@ from random import Random
 
 import msgspec
 
-from loadgen.dialect.base import HttpRequest
+from loadgen.dialect.base import Events, HttpRequest
 from loadgen.errors import shorten
 from loadgen.model import EventClass, Usage
 from loadgen.wire.sse import SseEvent
@@ -14,6 +14,7 @@ from loadgen.workload.plan import RequestKind
 class PlainSse:
     name = "plain-sse"
     content_type = "text/event-stream"
+    events: Events = "sse"
     text_keys: tuple[bytes, ...] = ()
 
     def build_request(self, kind: RequestKind, rng: Random, model: str | None) -> HttpRequest:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import trio
 
 from loadgen.clock import NS_PER_MS, NS_PER_S, Clock, SystemClock
-from loadgen.dialect import DIALECTS
+from loadgen.dialect import build_dialect
 from loadgen.engine.closed_loop import ClosedLoop
 from loadgen.engine.concurrency import Concurrency, Limiter
 from loadgen.engine.machine import raise_descriptor_limit
@@ -42,7 +42,22 @@ from loadgen.workload.plan import Phase, Plan, Target
 
 INTERVAL_S: Final = 1.0
 LOOP_SAMPLE_NS: Final = 20 * NS_PER_MS
-SIM_PATH: Final = {"openai-chat": "/v1/chat/completions", "plain-sse": "/sse"}
+# Where the simulated server speaks each dialect (sim.apis).
+SIM_PATH: Final = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-completions": "/v1/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic-messages": "/v1/messages",
+    "azure": "/openai/deployments/loadgen-sim/chat/completions?api-version=2024-10-21",
+    "gemini": "/v1beta/models/loadgen-sim:streamGenerateContent?alt=sse",
+    "llamacpp": "/completion",
+    "mistral": "/mistral/v1/chat/completions",
+    "ollama": "/api/chat",
+    "ollama-generate": "/api/generate",
+    "plain-sse": "/sse",
+    "tgi": "/generate_stream",
+    "triton": "/v2/models/loadgen-sim/generate_stream",
+}
 
 DialerFactory = Callable[[trio.Nursery, Clock], Dialer]
 
@@ -200,7 +215,7 @@ class _Run:
             self._runner = StreamRunner(
                 plan=plan,
                 target=plan.target,
-                dialect=DIALECTS[plan.dialect],
+                dialect=build_dialect(plan.dialect, plan.custom),
                 clock=self._clock,
                 pool=self._pool,
                 limiter=Limiter(plan.limit, self._gauge),

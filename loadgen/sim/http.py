@@ -39,9 +39,9 @@ class Framing:
         lines += ["Server: loadgen-sim", *headers, *(["Connection: close"] if self.close else [])]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
-    def stream_head(self) -> bytes:
+    def stream_head(self, content_type: str = "text/event-stream; charset=utf-8") -> bytes:
         chunked = ["Transfer-Encoding: chunked"] if self.chunked else []
-        return self.head(200, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache", *chunked)
+        return self.head(200, f"Content-Type: {content_type}", "Cache-Control: no-cache", *chunked)
 
     def message(self, status: int, body: bytes, content_type: str = "application/json", *headers: str) -> bytes:
         """A whole response with a Content-Length."""

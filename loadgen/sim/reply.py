@@ -1,5 +1,6 @@
 """What the answer to one request looks like on the wire, event by event. Here: the seam, and plain SSE."""
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -75,22 +76,37 @@ class PlainReply:
         return self._framing.frame(PING)
 
 
-def build_stream_fault(kind: FaultKind, framing: Framing) -> bytes:
-    """The bytes by which a stream of events breaks."""
-    error = build_error(FAULT_MESSAGE, "server_error", 500)
+def build_stream_fault(kind: FaultKind, framing: Framing, errors: "FaultWords | None" = None) -> bytes:
+    """The bytes by which a stream of events breaks; ``errors``: an API's own, if not those of OpenAI-compatible servers."""
+    errors = errors or _OPENAI_FAULT
     match kind:
         case FaultKind.ERROR_OBJECT:
-            return framing.frame(b"data: %s\n\n" % error) + framing.frame(DONE) + framing.last
+            return framing.frame(errors.error) + framing.last
         case FaultKind.ERROR_EVENT:
-            return framing.frame(b"event: error\ndata: %s\n\n" % error) + framing.last
+            return framing.frame(errors.named) + framing.last
         case FaultKind.CUT_CLEAN:
             return framing.last
         case FaultKind.CUT_IN_CHUNK:
-            return framing.broken(b'data: {"choi')
+            return framing.broken(errors.begun)
         case _:
             return b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultWords:
+    """Events by which an API tells an error in mid-stream: plain, and named error; and the beginning of any event."""
+
+    error: bytes
+    named: bytes
+    begun: bytes
 
 
 def build_error(message: str, kind: str, code: int) -> bytes:
     """An error as OpenAI-compatible servers word it."""
     return msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+_FAULT: Final = build_error(FAULT_MESSAGE, "server_error", 500)
+_OPENAI_FAULT: Final = FaultWords(
+    error=b"data: %s\n\n%s" % (_FAULT, DONE), named=b"event: error\ndata: %s\n\n" % _FAULT, begun=b'data: {"choi'
+)

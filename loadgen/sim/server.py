@@ -4,6 +4,7 @@ One task per connection reads requests; the delivery's one task writes all token
 at GET /sim/streams.
 
     POST /v1/chat/completions   stream: true -> SSE, else JSON (at the same time as the last event would come)
+    POST other APIs' paths      streams in their own form, see apis.py
     GET  /v1/models  /health  /metrics
     GET  /sim/streams?last=N    the N (1,000) streams that ended last, and all open ones
     POST /sim/reset             forget ended streams and counts
@@ -22,6 +23,7 @@ import trio
 
 from loadgen.clock import Clock, SystemClock
 from loadgen.sim import chat
+from loadgen.sim.apis import Api, find_api
 from loadgen.sim.delivery import Delivery, LoggedStream
 from loadgen.sim.http import BadRequestError, Connection, Framing, Request
 from loadgen.sim.metrics import format_metrics
@@ -111,9 +113,9 @@ class SimServer:
     async def _answer(self, connection: Connection, outlet: Outlet, request: Request) -> bool:
         """Answer one request; False: close the connection afterwards."""
         framing = request.framing
+        if request.method == "POST" and (api := find_api(request.path)) is not None:
+            return await self._generate(api, connection, outlet, request)
         match request.method, request.path:
-            case "POST", "/v1/chat/completions":
-                return await self._chat(connection, outlet, request)
             case _, "/sse":
                 events = _number(request, "n", PLAIN_EVENTS, range(1, MAX_QUERY_NUMBER + 1))
                 return await self._plain(connection, outlet, framing, events)
@@ -135,16 +137,16 @@ class SimServer:
         outlet.write(answer)
         return not framing.close
 
-    async def _chat(self, connection: Connection, outlet: Outlet, request: Request) -> bool:
+    async def _generate(self, api: Api, connection: Connection, outlet: Outlet, request: Request) -> bool:
         framing = request.framing
         try:
-            asked = chat.parse_chat(request.body)
+            asked = api.parse(request.body)
         except ValueError as error:
             outlet.write(_error(framing, 400, str(error)))
             return not framing.close
 
         def build_reply(job: Job) -> Reply:
-            return chat.ChatEvents(job, asked, framing, self.script) if asked.stream else chat.ChatJson(job, asked, framing)
+            return api.build_reply(job, asked, framing, self.script)
 
         return await self._stream(connection, outlet, framing, asked.prompt_tokens, asked.max_tokens, build_reply)
 

@@ -1,4 +1,4 @@
-"""One request and its answer, from body bytes to verdict: content encoding -> SSE -> dialect -> timeline.
+"""One request and its answer, from body bytes to verdict: content encoding -> SSE or NDJSON -> dialect -> timeline.
 
 Sans-IO, and the same for every HTTP version: a connection frames what arrives and tells the ``Exchange`` of the head, of body
 bytes with their arrival, and of the end; the exchange tells its listener of life events, and in the end says how the stream
@@ -11,13 +11,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loadgen.dialect.base import Dialect, Reader
+from loadgen.dialect.base import EVENT_PARSERS, Dialect, Reader
 from loadgen.errors import WireError, shorten
 from loadgen.model import EventClass, Outcome, StreamRecord
 from loadgen.record.repeat import Repeat
 from loadgen.record.timeline import BOUNDED, EXACT, USER, Timeline
 from loadgen.wire.content import ContentDecoder, content_decoder
-from loadgen.wire.sse import SseEvent, SseParser
+from loadgen.wire.sse import SseEvent
 
 QUOTE_BYTES: Final = 4096  # so much of a body that is no event stream is kept, to be quoted
 REJECTIONS: Final = frozenset({429, 503})
@@ -66,9 +66,28 @@ class Exchange:
     """
 
     __slots__ = (
-        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_learned_at",
-        "_listener", "_misses", "_quote", "_reader", "_reason", "_sse", "_wire_bytes", "end_ns", "ended", "released",
-        "repeat", "status", "timeline",
+        "_body_ns",
+        "_broken",
+        "_decoder",
+        "_dialect",
+        "_error",
+        "_events",
+        "_head_ns",
+        "_header",
+        "_learned_at",
+        "_listener",
+        "_misses",
+        "_parser",
+        "_quote",
+        "_reader",
+        "_reason",
+        "_wire_bytes",
+        "end_ns",
+        "ended",
+        "released",
+        "repeat",
+        "status",
+        "timeline",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
@@ -81,7 +100,7 @@ class Exchange:
         self._dialect = dialect
         self._reader = reader
         self._listener = listener
-        self._sse = SseParser()
+        self._parser = EVENT_PARSERS[dialect.events]()
         self._wire_bytes = 0
         self._learned_at = 0  # events seen when it was learned
         self._misses = 0  # how often in a row nothing repeated
@@ -140,12 +159,12 @@ class Exchange:
             self._quote += body[: QUOTE_BYTES - len(self._quote)]
         if not self._events:
             return
-        sse = self._sse
-        whole = self._decoder is None and sse.at_rest
-        events = sse.feed(body)
+        parser = self._parser
+        whole = self._decoder is None and parser.at_rest
+        events = parser.feed(body)
         if events:
             bits = self._on_events(events, at_ns, since_ns, kernel)
-            if whole and bits in _REPEATABLE and len(events) == 1 and sse.at_rest:
+            if whole and bits in _REPEATABLE and len(events) == 1 and parser.at_rest:
                 self._learn(body)
 
     def on_message_end(self, at_ns: int) -> None:
@@ -222,7 +241,7 @@ class Exchange:
         bits = 0
         timeline, classify = self.timeline, self._reader.classify
         timeline.read(len(events), since_ns)
-        last = None if self._sse.partial else events[-1]
+        last = None if self._parser.partial else events[-1]
         for event in events:
             quality = USER if not kernel else EXACT if event is last else BOUNDED
             classes = classify(event)
@@ -258,7 +277,7 @@ class Exchange:
     def _end_repeat(self) -> None:
         repeat, self.repeat = self.repeat, None
         if repeat is not None:
-            self._sse.skip(repeat.body_bytes)
+            self._parser.skip(repeat.body_bytes)
             self._wire_bytes += repeat.wire_bytes
 
     def _end(self, at_ns: int) -> None:

@@ -6,6 +6,7 @@ line dispatches at its CR, without waiting to see whether an LF follows. ``close
 Errors: WireError ``line_too_big`` or ``event_too_big`` when a peer sends more than the bounds below.
 """
 
+import re
 from typing import Final
 
 from loadgen.errors import WireError, shorten
@@ -13,6 +14,7 @@ from loadgen.errors import WireError, shorten
 MAX_LINE_BYTES: Final = 64 << 20  # an event of one line may carry an image; beyond this it is an attack or a bug
 MAX_EVENT_BYTES: Final = 128 << 20
 
+_WHOLE_EVENT: Final = re.compile(rb"(?:event: ([^\r\n]*)\r?\n)?data: ?([^\r\n]*)(?:\n\n|\r\n\r\n)")
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = 0x0D
 _LF: Final = 0x0A
@@ -95,20 +97,27 @@ class SseParser:
         return []
 
     def _whole_event(self, data: bytes | bytearray | memoryview) -> SseEvent | None:
-        """The usual case without the line machinery: one ``data:`` line and a blank one, and nothing else in the read."""
+        """The usual cases without the line machinery: one ``data`` line and a blank one, and nothing else in the read.
+
+        Before it there may be an ``event`` line (Anthropic, OpenAI's responses); lines may end in CRLF (Gemini).
+        """
         raw = bytes(data)
+        if self._type or len(raw) > self._max_line:
+            return None
         if (
-            not raw.startswith(b"data: ")
-            or not raw.endswith(b"\n\n")
-            or raw.find(b"\n") != len(raw) - 2
-            or b"\r" in raw
-            or self._type
-            or len(raw) > self._max_line
-        ):
+            raw.startswith(b"data: ")
+            and raw.endswith(b"\n\n")
+            and raw.find(b"\n") == len(raw) - 2
+            and b"\r" not in raw
+        ):  # fmt: skip
+            kind, text = "message", raw[6:-2]
+        elif match := _WHOLE_EVENT.fullmatch(raw):
+            kind, text = (match[1] or b"message").decode("utf-8", "replace"), match[2]
+        else:
             return None
         self._offset += len(raw)
         self.last_event_id = self._id
-        return SseEvent("message", raw[6:-2].decode("utf-8", "replace"), self._id)
+        return SseEvent(kind, text.decode("utf-8", "replace"), self._id)
 
     def _strip_bom(self) -> bool:
         """False while it is open whether the stream begins with a BOM."""

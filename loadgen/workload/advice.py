@@ -16,6 +16,28 @@ Advice = tuple[tuple[str | int, ...], str]
 
 # Of a base URL people mean the API below it.
 _BASE_PATHS: Final = frozenset({"", "/v1", "/api", "/openai/v1"})
+# Where the APIs of dialects usually are; capitals stand for a name.
+_USUAL_PATHS: Final = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-completions": "/v1/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic-messages": "/v1/messages",
+    "azure": "/openai/deployments/DEPLOYMENT/chat/completions?api-version=DATE",
+    "gemini": "/v1beta/models/MODEL:streamGenerateContent?alt=sse",
+    "llamacpp": "/completion",
+    "mistral": "/v1/chat/completions",
+    "ollama": "/api/chat",
+    "ollama-generate": "/api/generate",
+    "tgi": "/generate_stream",
+    "triton": "/v2/models/MODEL/generate_stream",
+}
+# Dialects whose requests name no model.
+_MODEL_ELSEWHERE: Final = {
+    "plain-sse": "plain-sse names no model",
+    "gemini": "the URL names it",
+    "tgi": "a server of TGI has one",
+    "triton": "the URL names it",
+}
 # The one rate of which more is better; of every latency less is.
 _MORE_IS_BETTER: Final = frozenset({"goodput"})
 
@@ -38,11 +60,18 @@ def _about_target(workload: "Workload") -> Iterator[Advice]:
         for key in ("headers", "model"):
             if getattr(target, key):
                 yield ("target", key), "is not sent to the simulated server, it goes with target.url"
-    elif target.url is not None and target.dialect == "openai-chat":
-        path = parse_url(target.url).path.partition("?")[0].rstrip("/")
-        if path in _BASE_PATHS:
-            usual = f"{'' if path.endswith('v1') else '/v1'}/chat/completions"
-            yield ("target", "url"), f"is used as it is, nothing is appended: chat completions usually end in {usual}"
+        return
+    assert target.url is not None
+    path, _, query = parse_url(target.url).path.partition("?")
+    usual = _USUAL_PATHS.get(target.dialect)
+    if usual is not None and (base := path.rstrip("/")) in _BASE_PATHS:
+        if (version := base[base.rfind("/") :]) and usual.startswith(f"{version}/"):
+            usual = usual.removeprefix(version)
+        yield ("target", "url"), f"is used as it is, nothing is appended: URLs of {target.dialect} usually end in {usual}"
+    elif target.dialect == "gemini" and "alt=sse" not in query.split("&"):
+        yield ("target", "url"), "has no alt=sse: Gemini then answers with one JSON array, which is no event stream"
+    if target.model and target.dialect in _MODEL_ELSEWHERE:
+        yield ("target", "model"), f"is not sent: {_MODEL_ELSEWHERE[target.dialect]}"
 
 
 def _about_transport(workload: "Workload") -> Iterator[Advice]:
@@ -62,13 +91,31 @@ def _about_transport(workload: "Workload") -> Iterator[Advice]:
 
 
 def _about_requests(workload: "Workload") -> Iterator[Advice]:
-    if workload.target.dialect != "plain-sse":
-        return
     for index, request in enumerate(workload.requests):
-        for key in sorted({"prompt", "max_tokens"} & request.model_fields_set):
-            yield ("requests", index, key), "is not sent: plain-sse makes a GET, or a POST of what body holds"
-    if workload.target.url is not None and workload.target.model:
-        yield ("target", "model"), "is not sent: plain-sse names no model"
+        given = {"prompt", "max_tokens"} & request.model_fields_set
+        for key in sorted(given & _not_sent(workload)):
+            yield ("requests", index, key), f"is not sent: {_WHY_NOT_SENT[workload.target.dialect]}"
+        if workload.target.dialect == "anthropic-messages" and "max_tokens" in given and request.max_tokens is None:
+            yield ("requests", index, "max_tokens"), "is null, and Anthropic refuses requests without max_tokens"
+    if workload.target.custom is not None and workload.target.model and workload.target.custom.request.model is None:
+        yield ("target", "model"), f"is not sent: {_WHY_NOT_SENT['custom']}"
+
+
+_WHY_NOT_SENT: Final = {
+    "plain-sse": "plain-sse makes a GET, or a POST of what body holds",
+    "custom": "target.custom.request names no place for it",
+}
+
+
+def _not_sent(workload: "Workload") -> set[str]:
+    custom = workload.target.custom
+    if custom is None:
+        return {"prompt", "max_tokens"} if workload.target.dialect == "plain-sse" else set()
+    asked = custom.request
+    return {
+        *({"prompt"} if asked.prompt is None and asked.messages is None else ()),
+        *({"max_tokens"} if asked.max_tokens is None else ()),
+    }
 
 
 def _about_load(workload: "Workload") -> Iterator[Advice]:

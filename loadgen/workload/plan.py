@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loadgen.workload.sim_script import SimScript
 from loadgen.workload.slo import SloRule
+
+if TYPE_CHECKING:
+    from loadgen.workload.custom import CustomSpec
 
 
 class PhaseKind(StrEnum):
@@ -161,6 +164,7 @@ class Plan:
     target: Target | None  # None: start the simulated server of ``sim`` and fill the target in
     sim: SimScript | None
     dialect: str
+    custom: "CustomSpec | None" = None  # of the dialect custom
     transport: Transport
     requests: tuple[RequestKind, ...]
     phases: tuple[Phase, ...]

@@ -121,7 +121,8 @@ def _not_one_of(expected: str, path: Path, document: Document, given: str) -> st
     choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
     near = get_close_matches(str(document.get(path)), choices, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"must be {' or '.join(choices)}, got {given}{hint}"
+    listed = " or ".join(choices) if len(choices) <= 4 else f"one of {', '.join(choices)}"
+    return f"must be {listed}, got {given}{hint}"
 
 
 def _unknown_key(path: Path, model: type[BaseModel]) -> str:

@@ -106,6 +106,8 @@ class Workload(Section):
         target["headers"] = mask_named(target["headers"])
         if "url" in target:
             target["url"] = mask_url(target["url"])
+        if "custom" in target:
+            target["custom"]["request"]["body"] = mask_named(target["custom"]["request"]["body"])
         for written, request in zip(data["requests"], self.requests, strict=True):
             length = self.max_tokens(request)
             written["max_tokens"] = None if length is None else length.written()
@@ -128,6 +130,7 @@ class Workload(Section):
             target=self._build_target(),
             sim=self._build_sim(),
             dialect=self.target.dialect,
+            custom=self.target.custom,
             transport=Transport(
                 http=self.transport.http,
                 connections=self.transport.connections,

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
+from loadgen.workload.custom import CustomSpec
 from loadgen.workload.fields import (
     Body,
     CaFile,
@@ -28,6 +29,7 @@ from loadgen.workload.fields import (
     Url,
     Weight,
     describe,
+    several,
 )  # fmt: skip
 from loadgen.workload.lengths import LengthField
 from loadgen.workload.plan import Phase, PhaseKind, Prompt, WhenFull
@@ -36,6 +38,11 @@ from loadgen.workload.sim_script import SimScript
 from loadgen.workload.units import write_duration
 
 DEFAULT_PROMPT: Final = "Say hello."
+
+DialectName = Literal[  # the keys of dialect.DIALECTS, and custom; a test compares
+    "openai-chat", "openai-completions", "openai-responses", "anthropic-messages", "azure", "gemini", "llamacpp", "mistral",
+    "ollama", "ollama-generate", "plain-sse", "tgi", "triton", "custom",
+]  # fmt: skip
 
 
 class Section(BaseModel):
@@ -58,7 +65,8 @@ class _Choice(Section):
 class TargetSpec(_Choice):
     url: Url | None = Field(default=None, repr=False)
     sim: SimScript | None = None
-    dialect: Literal["openai-chat", "plain-sse"] = "openai-chat"  # the keys of dialect.DIALECTS; a test compares
+    dialect: DialectName = "openai-chat"
+    custom: CustomSpec | None = Field(default=None, description="an API of your own, in JSON pointers; with dialect: custom")
     headers: Headers = Field(default={}, repr=False)
     model: Text | None = Field(default=None, description="auto: the first one that GET /v1/models names")
 
@@ -69,6 +77,20 @@ class TargetSpec(_Choice):
                 raise ValueError("needs url (where streams go) or sim (the simulated server)")
             case [_, _]:
                 raise ValueError("takes url or sim, not both; to override one, --set target.sim=null")
+        return self
+
+    @model_validator(mode="after")
+    def _custom_fits(self) -> Self:
+        wrong = ""
+        if self.dialect == "custom":
+            if self.custom is None:
+                wrong = "is missing: say where an event has its text, such as custom: {text: /output, finish: /done}"
+            elif self.sim is not None:
+                wrong = "goes with target.url: the simulated server speaks the dialects that have a name"
+        elif self.custom is not None:
+            wrong = f"goes with dialect: custom, and the dialect is {self.dialect}"
+        if wrong:
+            raise several("TargetSpec", [(("custom",), wrong, None)])
         return self
 
 

@@ -86,7 +86,7 @@ class SimScript(_Model):
     decode: Decode = Field(Decode(), description="between two tokens")
     pace: Pace = Field(Pace.BATCHED, description="batched (one decode step for all) or own (each stream for itself)")
     jitter: Share = Field(0.0, description="prefill and gaps vary by up to this share, seeded")
-    tokens_per_event: Count = Field(1, description="tokens in one SSE event, made in one step (speculative decoding)")
+    tokens_per_event: Count = Field(1, description="tokens in one event, made in one step (speculative decoding)")
     max_batch: Count = Field(256, description="streams that run at once; more wait")
     queue: CountOrNone = Field(1_024, description="streams that may wait; more are answered 429")
     reject_above: Count | None = Field(None, description="answer 429 above this many streams, waiting ones included")
@@ -94,13 +94,13 @@ class SimScript(_Model):
     role_first: Duration | None = Field(
         None, description="send the role-only chunk this long after arrival; null: together with the first token"
     )
-    reasoning: CountOrNone = Field(0, description="the first so many tokens come as reasoning_content")
+    reasoning: CountOrNone = Field(0, description="the first so many tokens come as reasoning, where the API has it")
     usage: Literal["asked", True, False] = Field(
-        "asked", description="a usage chunk before the end: asked (stream_options.include_usage), true or false"
+        "asked", description="send usage: asked (as the API does; of OpenAI's by stream_options), true or false"
     )
-    done: Switch = Field(True, description="send the end mark [DONE]")
+    done: Switch = Field(True, description="send the end mark, such as [DONE]")
     stamps: Switch = Field(True, description="each chunk says when it was sent (CLOCK_MONOTONIC and wall clock, ns)")
-    heartbeat: Duration | None = Field(None, gt=0, description="send a comment after so long a silence")
+    heartbeat: Duration | None = Field(None, gt=0, description="send a comment (or ping event) after so long a silence")
     keep_alive: Switch = Field(True, description="false: close the connection after each answer")
     faults: tuple[Fault, ...] = Field((), description="what goes wrong, and how often")
     seed: Annotated[int, Field(strict=True)] | None = Field(None, description="null: the seed of the run, or 0")

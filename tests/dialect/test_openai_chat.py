@@ -1,23 +1,15 @@
 """What each chunk of an OpenAI-shaped stream means, by the servers that send it so."""
 
 import json
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from loadgen.dialect.openai_chat import OpenAiChat, OpenAiChatReader
 from loadgen.model import EventClass as C
-from loadgen.wire.sse import SseEvent, SseParser
+from loadgen.wire.sse import SseEvent
 from loadgen.workload.plan import RequestKind
-
-CAPTURES = Path(__file__).parent.parent / "data" / "captures"
-
-
-def event(data: object, kind: str = "message") -> SseEvent:
-    text = data if isinstance(data, str) else json.dumps(data)
-    (parsed,) = SseParser().feed(f"event: {kind}\ndata: {text}\n\n".encode())
-    return parsed
+from tests.support.streams import event
 
 
 def chunk(delta: object, **choice: object) -> dict[str, object]:
@@ -142,22 +134,6 @@ def test_malformed_quotes_what_came() -> None:
     reader = finished("<html>")
     assert reader.malformed
     assert reader.error.startswith("expected a JSON object or [DONE], got '<html>'")
-
-
-@pytest.mark.parametrize(
-    ("name", "outputs", "tokens", "finish"),
-    [("vllm-chat", 4, 4, "length"), ("llama-chat", 4, 4, "length"), ("litellm-chat", 3, 3, "length")],
-)
-def test_captured_streams(name: str, outputs: int, tokens: int, finish: str) -> None:
-    raw = (CAPTURES / f"{name}.txt").read_bytes()
-    head, _, body = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
-    assert head.startswith(b"HTTP/1.1 200")
-    reader = OpenAiChat().reader()
-    got = [reader.classify(e) for e in SseParser().feed(body)]
-    assert sum(bool(c & C.OUTPUT) for c in got) == outputs
-    assert not any(c & (C.MALFORMED | C.ERROR) for c in got)
-    assert reader.missing() == ""
-    assert (reader.finish_reason, reader.usage and reader.usage.completion_tokens) == (finish, tokens)
 
 
 class Fixed:

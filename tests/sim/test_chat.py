@@ -46,7 +46,7 @@ def test_our_own_dialect_reads_it() -> None:
         EventClass.PRELUDE, EventClass.REASONING, EventClass.ANSWER, EventClass.FINISH, EventClass.USAGE, EventClass.END,
     ]  # fmt: skip
     assert reader.missing() == ""
-    assert reader.usage == Usage(prompt_tokens=2, completion_tokens=6)
+    assert reader.usage == Usage(prompt_tokens=2, completion_tokens=6, reasoning_tokens=1)
 
 
 def test_chunks_hold_what_they_say() -> None:

@@ -38,12 +38,13 @@ def run_virtual(
     sim: dict[str, Any] | None = None,
     handler: Handler | None = None,
     refuse: Callable[[], None] = lambda: None,
+    target: str = "url: http://sim/v1/chat/completions",
 ) -> VirtualRun:
     """Run a workload against a simulated server (``sim``: its script) or a hand-written ``handler`` of each connection.
 
-    ``load`` is the workload without its target. ``refuse`` is called before each connection and may raise OSError.
+    ``load`` is the workload without its ``target``. ``refuse`` is called before each connection and may raise OSError.
     """
-    plan = loads(f'loadgen: 1\ntarget: {{url: "http://sim/v1/chat/completions"}}\n{load}').to_plan()
+    plan = loads(f"loadgen: 1\ntarget: {{{target}}}\n{load}").to_plan()
     records: list[StreamRecord] = []
 
     async def main() -> VirtualRun:

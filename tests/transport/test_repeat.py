@@ -1,6 +1,7 @@
 """Events taken without parsing: whatever is sent and however it is cut, the record is that of the full way."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -8,17 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadgen.dialect import DIALECTS
 from loadgen.dialect.openai_chat import OpenAiChat, OpenAiChatReader
 from loadgen.model import EventClass, StreamRecord
 from loadgen.wire.sse import SseEvent
 from tests.support.fed import Fed
 from tests.support.virtual import DONE, FINISH, HEAD, LAST, ROLE, chunk, event, text
-
-
-class Parsed(OpenAiChat):
-    """Promises nothing about its events, so each one is parsed."""
-
-    text_keys = ()
 
 
 class Receiver(Fed):
@@ -35,7 +31,7 @@ class Receiver(Fed):
 
 
 def both(reads: Sequence[bytes], *, kernel: bool = True) -> tuple[dict[str, object], dict[str, object]]:
-    return Receiver(OpenAiChat()).left(reads, kernel=kernel), Receiver(Parsed()).left(reads, kernel=kernel)
+    return Receiver(OpenAiChat()).left(reads, kernel=kernel), Receiver(OpenAiChat(text_keys=())).left(reads, kernel=kernel)
 
 
 REASONING = event(b'{"choices":[{"index":0,"delta":{"reasoning_content":"hm","content":null}}]}')
@@ -92,17 +88,20 @@ def test_every_odd_event_is_seen_among_repeats(odd: bytes) -> None:
     assert short == full
 
 
-class Counting(OpenAiChat):
-    """Notes which events are parsed, and how often a shape to repeat is looked for."""
+class Counting:
+    """OpenAI's, but it notes which events are parsed, and how often a shape to repeat is looked for."""
 
     def __init__(self) -> None:
         self.parsed: list[str] = []
         self.tries = 0
+        self._real = OpenAiChat()
+        self.name, self.content_type, self.events = self._real.name, self._real.content_type, self._real.events
+        self.build_request = self._real.build_request
 
     @property
-    def text_keys(self) -> tuple[bytes, ...]:  # type: ignore[override]
+    def text_keys(self) -> tuple[bytes, ...]:
         self.tries += 1
-        return OpenAiChat.text_keys
+        return self._real.text_keys
 
     def reader(self, choices: int = 1) -> OpenAiChatReader:
         parsed = self.parsed
@@ -128,3 +127,34 @@ def test_a_stream_that_repeats_nothing_is_left_alone() -> None:
     changing = [event(b'{"created":%d,"choices":[{"index":0,"delta":{"content":"x"}}]}' % n) for n in range(100)]
     assert Receiver(dialect).left([HEAD, *changing])["output_events"] == 100
     assert dialect.tries < 20
+
+
+EVENT_OF: dict[str, bytes] = {
+    "openai-chat": b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n',
+    "openai-completions": b'data: {"id":"c","choices":[{"index":0,"text":"%s","finish_reason":null}]}\n\n',
+    "anthropic-messages": b"event: content_block_delta\n"
+    b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}\n\n',
+    "triton": b'data: {"model_name":"m","model_version":"1","text_output":"%s"}\n\n',
+    "azure": b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n',
+    "mistral": b'data: {"choices":[{"index":0,"delta":{"content": "%s"}}]}\n\n',
+}
+
+
+def test_every_dialect_that_promises_repeats_is_tried() -> None:
+    assert EVENT_OF.keys() == {name for name, dialect in DIALECTS.items() if dialect.text_keys}
+
+
+@pytest.mark.parametrize("name", EVENT_OF)
+def test_repeats_of_every_dialect(name: str) -> None:
+    texts = [b"a", b"longer", b'with \\"escape\\"', b"", b"b", b"c", b"\xe4\xb8\xad", b"d"]
+    reads = [HEAD, *[chunk(EVENT_OF[name] % text) for text in texts], LAST]
+    parsing = copy(DIALECTS[name])
+    object.__setattr__(parsing, "text_keys", ())  # some are frozen
+    receivers = [Receiver(DIALECTS[name]), Receiver(parsing)]
+    taken: list[bool] = []
+    for read in reads:
+        for receiver in receivers:
+            receiver.connection.feed(read, 9, 1, kernel=True)
+        taken.append(receivers[0].exchange.repeat is not None)
+    assert taken.count(True) >= 5
+    assert receivers[0].left([]) == receivers[1].left([])

@@ -66,6 +66,21 @@ def test_any_cut_gives_what_the_text_says(body: bytes, data: st.DataObject) -> N
     assert parse(pieces(body, data.draw(cut_offsets(len(body))))) == expected
 
 
+WHOLE_EVENTS = st.sampled_from([
+    b"data: a\n\n", b"data:a\n\n", b"data:\n\n", b"data:  a\n\n", b"data: a\r\n\r\n", b"data: a\n\r\n", b"data: a\r\n\n",
+    b"data\n\n", b"event: x\ndata: a\n\n", b"event: x\r\ndata: a\r\n\r\n", b"event: x\r\ndata: a\n\n", b"event: \ndata: a\n\n",
+    b"event:x\ndata: a\n\n", b"event: x\rdata: a\n\n", b"event: \xff\ndata: \xff\n\n", b"event: x\n\n", b"event: x\n",
+    b"id: 1\n\n",
+    b"data: a\r\r", b"data: a\n", b"datax: a\n\n", b": c\n\n", b"data: a\n\ndata: b\n\n", b"data: a\r\n\r", b"\n",
+])  # fmt: skip
+
+
+@given(st.lists(WHOLE_EVENTS, max_size=6))
+def test_whole_events_in_one_read_are_no_special_case(events: list[bytes]) -> None:
+    """They take a path of their own, once the beginning of the stream is over."""
+    assert parse([b"\n\n", *events]) == reference_events(b"\n\n" + b"".join(events))
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_takes_any_buffer_and_keeps_none(kind: Any) -> None:
     parser = SseParser()

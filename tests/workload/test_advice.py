@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.workloads import VALID, workload
 
+APPENDED = "target.url: is used as it is, nothing is appended: URLs of"
 TLS_FAILS = "slo.0: tls will have no values, and the rule will fail: the target is not https"
 
 
@@ -48,12 +49,22 @@ def test_advice(section: str, said: list[str]) -> None:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("{url: http://h}", ["target.url: is used as it is, nothing is appended: chat completions usually end in /v1/chat/completions"]),
-        ("{url: http://h/v1/}", ["target.url: is used as it is, nothing is appended: chat completions usually end in /chat/completions"]),
-        ("{url: http://h/v1?x=1}", ["target.url: is used as it is, nothing is appended: chat completions usually end in /chat/completions"]),
+        ("{url: http://h}", ["target.url: is used as it is, nothing is appended: URLs of openai-chat usually end in /v1/chat/completions"]),
+        ("{url: http://h/v1/}", ["target.url: is used as it is, nothing is appended: URLs of openai-chat usually end in /chat/completions"]),
+        ("{url: http://h/v1?x=1}", ["target.url: is used as it is, nothing is appended: URLs of openai-chat usually end in /chat/completions"]),
         ("{url: http://h/my/own}", []),
         ("{url: http://h/, dialect: plain-sse}", []),
         ("{url: http://h/, dialect: plain-sse, model: m}", ["target.model: is not sent: plain-sse names no model"]),
+        ("{url: http://h/, dialect: anthropic-messages}", [f"{APPENDED} anthropic-messages usually end in /v1/messages"]),
+        ("{url: http://h/v1, dialect: openai-responses}", [f"{APPENDED} openai-responses usually end in /responses"]),
+        ("{url: http://h/api, dialect: ollama}", [f"{APPENDED} ollama usually end in /chat"]),
+        ("{url: http://h/api, dialect: tgi}", [f"{APPENDED} tgi usually end in /generate_stream"]),
+        ("{url: http://h/, dialect: gemini}", [f"{APPENDED} gemini usually end in /v1beta/models/MODEL:streamGenerateContent?alt=sse"]),
+        ("{url: 'http://h/m:streamGenerateContent', dialect: gemini}", ["target.url: has no alt=sse: Gemini then answers with one JSON array, which is no event stream"]),
+        ("{url: 'http://h/m:streamGenerateContent?alt=sse&key=k', dialect: gemini, model: m}", ["target.model: is not sent: the URL names it"]),
+        ("{url: http://h/x, dialect: tgi, model: m}", ["target.model: is not sent: a server of TGI has one"]),
+        ("{url: http://h/, dialect: custom, custom: {text: /a}, model: m}", ["target.model: is not sent: target.custom.request names no place for it"]),
+        ("{url: http://h/, dialect: custom, custom: {text: /a, request: {model: /m}}, model: m}", []),
         ("{sim: {}}", []),
         ("{sim: {}, model: m, headers: {A: b}}", [
             "target.headers: is not sent to the simulated server, it goes with target.url",
@@ -70,6 +81,25 @@ def test_advice_about_what_plain_sse_does_not_send() -> None:
     assert advice(f"{text}requests: [{{weight: 1}}, {{prompt: a, max_tokens: 5}}]\n") == [
         "requests.1.max_tokens: is not sent: plain-sse makes a GET, or a POST of what body holds",
         "requests.1.prompt: is not sent: plain-sse makes a GET, or a POST of what body holds",
+    ]
+
+
+def test_advice_about_what_a_custom_request_has_no_place_for() -> None:
+    def said(request: str) -> list[str]:
+        text = VALID.replace("target: {", f"target: {{dialect: custom, custom: {{text: /a, request: {request}}}, ")
+        return advice(f"{text}requests: [{{prompt: a, max_tokens: 5}}]\n")
+
+    assert said("{}") == [
+        "requests.0.max_tokens: is not sent: target.custom.request names no place for it",
+        "requests.0.prompt: is not sent: target.custom.request names no place for it",
+    ]
+    assert said("{messages: /m, max_tokens: /n}") == []
+
+
+def test_advice_about_anthropics_token_limit() -> None:
+    text = VALID.replace("target: {", "target: {dialect: anthropic-messages, ")
+    assert advice(f"{text}requests: [{{}}, {{max_tokens: null}}]\n") == [
+        "requests.1.max_tokens: is null, and Anthropic refuses requests without max_tokens"
     ]
 
 

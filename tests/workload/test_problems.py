@@ -1,11 +1,15 @@
 # ruff: noqa: E501 - a table row is one line: input and the exact message
 """What the user reads: exact messages, each with file, line and path."""
 
+from typing import get_args
+
 import pytest
 
+from loadgen.workload.sections import DialectName
 from tests.support.workloads import VALID, complaints
 
 ELSEWHERE = "this version of loadgen cannot do that yet"
+DIALECT_NAMES = ", ".join(get_args(DialectName))
 HEAD = "loadgen: 1\ntarget: {url: http://h/v1/chat/completions}\n"
 LOAD = "load: [{hold: 5s, streams: 3}]\n"
 
@@ -97,8 +101,8 @@ def test_sections(section: str, messages: list[str]) -> None:
         ("{url: 5}", ["w.yaml:2: target.url: must be text, got 5; put it in quotes"]),
         ("{url: 'ftp://h/'}", ["w.yaml:2: target.url: must begin with http:// or https://, got 'ftp://h/'"]),
         ("{url: 'http://u:hunter2@h/'}", ['w.yaml:2: target.url: must not hold a user or password: send them as a header, headers: {Authorization: "Bearer ${API_KEY}"}']),
-        ("{url: http://h/, dialect: openai}", ["w.yaml:2: target.dialect: must be openai-chat or plain-sse, got 'openai'; did you mean openai-chat?"]),
-        ("{url: http://h/, dialect: anthropic}", ["w.yaml:2: target.dialect: must be openai-chat or plain-sse, got 'anthropic'"]),
+        ("{url: http://h/, dialect: openai}", [f"w.yaml:2: target.dialect: must be one of {DIALECT_NAMES}, got 'openai'; did you mean openai-chat?"]),
+        ("{url: http://h/, dialect: nonsense}", [f"w.yaml:2: target.dialect: must be one of {DIALECT_NAMES}, got 'nonsense'"]),
         ("{url: http://h/, model: ''}", ["w.yaml:2: target.model: must not be empty"]),
         ("{url: http://h/, metrics: {url: http://h/m}}", [f"w.yaml:2: target.metrics: {ELSEWHERE}"]),
         ("{url: http://h/, headers: [a]}", ["w.yaml:2: target.headers: must be a mapping (Name: value), got a list"]),
