@@ -1,14 +1,14 @@
 # make run    install into .venv and run the quickstart workload
 # make test   install and run everything CI runs: lint, format, types, all tests
 # make check  the developer's loop: lint, types, fast tests
-# make bench  the benchmarks (benchmarks/README.md)
+# make bench  the benchmarks (benchmarks/README.md); make bench-peers: what AIPerf, GuideLLM and locust report (6 GB)
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test check lint types format bench clean
+.PHONY: run test check lint types format bench bench-peers clean
 
 run: $(VENV)/.run
 	$(BIN)/loadgen run workloads/quickstart.yaml
@@ -52,3 +52,6 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/wire_micro.py
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/sim_capacity.py
+
+bench-peers: $(VENV)/.dev
+	$(BIN)/python benchmarks/peers.py
