@@ -24,6 +24,7 @@ from loadgen.dialect.shared import (
     build_post,
     prompt_text,
     read_openai_usage,
+    text_keys,
 )  # fmt: skip
 from loadgen.model import EventClass, Usage
 from loadgen.wire.sse import SseEvent
@@ -44,7 +45,7 @@ class Custom:
 
     def __init__(self, spec: CustomSpec) -> None:
         self.events: Events = spec.events
-        self.text_keys: tuple[bytes, ...] = ()  # nobody knows what else of its events means something
+        self.text_keys = _text_keys(spec)
         self.content_type = (spec.content_type or _CONTENT_TYPES[spec.events]).lower()
         self._request = spec.request
         self._places = _Places(spec)
@@ -129,6 +130,18 @@ def _classify_texts(text: Any, thought: Any) -> EventClass:
     if thought and thought is not True:
         return REASONING
     return EMPTY if text == "" or thought == "" else NONE
+
+
+def _text_keys(spec: CustomSpec) -> tuple[bytes, ...]:
+    """Of text and reasoning, wherever else members of that name stand.
+
+    With a finish, usage or error in it an event does not repeat, and what no pointer leads to changes nothing. Only an end
+    mark that is JSON itself may differ in nothing but such a text.
+    """
+    if spec.end is not None and '"' in spec.end:
+        return ()
+    parts = [pointer.parts for pointer in (spec.text, spec.reasoning) if pointer is not None]
+    return text_keys(*{part[-1]: None for part in parts if part})
 
 
 def _split(pointer: Pointer) -> _Steps:

@@ -34,7 +34,7 @@ FAILED_FINISH: Final = frozenset({"error", "abort"})
 
 def text_keys(*names: str) -> tuple[bytes, ...]:
     """``Dialect.text_keys`` of JSON members of these names."""
-    return tuple(f'"{name}":{space}"'.encode() for name in names for space in ("", " "))
+    return tuple(msgspec.json.encode(name) + colon for name in names for colon in (b':"', b': "'))
 
 
 # ---- requests
