@@ -126,13 +126,14 @@ class Clocked(Silent):
             self.marks.append((time.process_time(), time.monotonic(), self._events))
 
 
-def task_loadgen(port: str, streams: str, seconds: str, query: str, truth: str) -> dict[str, Any]:
+def task_loadgen(port: str, streams: str, seconds: str, query: str, truth: str, spacing: str = "0ms") -> dict[str, Any]:
     """One loadgen run in this process; with ``truth`` every stamp is compared with the server's."""
     kept: list[tuple[array, list[int]]] = []
     rise_s = int(streams) / 1000
     plan = loads(
         f'loadgen: 1\ntarget: {{url: "http://127.0.0.1:{port}{query}"}}\n'
         f"load: [{{hold: {float(seconds) + rise_s + 1}s, streams: {streams}}}]\ndrain: 0s\n"
+        f"transport: {{read_spacing: {spacing}}}\n"
     ).to_plan()
     recorder = Recorder(plan.phases, SystemClock.now_ns())
     clocked = Clocked(rise_s)
@@ -294,17 +295,15 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
 
 def cost(bench: Bench) -> None:
     print("\nCPU us per event (ratio to C): 5,000 to 100,000 events/s")
-    rows = [(250, 20, False), (1000, 20, False), (1000, 20, True), (2500, 20, False), (5000, 20, False)]
-    for streams, rate, vary in rows:
-        query = steady(rate, vary=vary)
+    rows = [(250, False, 0), (1000, False, 0), (1000, True, 0), (1000, False, 1), (2500, False, 0), (5000, False, 0)]
+    for streams, vary, spacing in rows:
+        query = steady(20, vary=vary)
         c = bench.c(streams, query)["us"]
-        ours = bench.child("loadgen", streams, bench.seconds, query, 0)
+        ours = bench.child("loadgen", streams, bench.seconds, query, 0, f"{spacing}ms")
         ratio = ours["us"] / c
-        print(
-            f"{streams:6} x {rate}/s{' varying' if vary else '':8}  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ratio:.1f}x)",
-            end="",
-        )
-        if streams <= 1000 and not vary:
+        name = f"{streams:6} x 20/s{' varying' if vary else f' spaced {spacing} ms' if spacing else '':12}"
+        print(f"{name}  C {c:5.1f}  loadgen {ours['us']:5.1f} ({ratio:.1f}x)", end="")
+        if streams <= 1000 and not vary and not spacing:
             for name in ("aiohttp", "httpx"):
                 theirs = bench.child(name, streams, bench.seconds, query)
                 print(f"  {name} {theirs['us']:5.1f} ({theirs['us'] / c:.1f}x)", end="")

@@ -35,7 +35,7 @@ from loadgen.transport.control import first_model
 from loadgen.transport.dial import Dialer, SocketDialer, resolve
 from loadgen.transport.exchange import Exchange
 from loadgen.transport.pool import ConnectionPool
-from loadgen.transport.receive import AnyReceiver, Attention, ReadStats, receiver_for
+from loadgen.transport.receive import Attention, ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
 from loadgen.workload.masking import mask_values
 from loadgen.workload.plan import Phase, Plan, Target
@@ -138,7 +138,7 @@ async def generate(
     async with trio.open_nursery() as background:
         reads, attention = ReadStats(), Attention()
         dialer = (
-            await _socket_dialer(plan.target, plan, receiver_for(reads, attention, background), background, clock)
+            await _socket_dialer(plan, reads, attention, background, clock)
             if dialer_factory is None
             else dialer_factory(background, clock)
         )
@@ -356,12 +356,15 @@ async def open_target(plan: Plan) -> AsyncIterator[Target]:
 
 
 async def _socket_dialer(
-    target: Target, plan: Plan, receiver: AnyReceiver, background: trio.Nursery, clock: Clock
+    plan: Plan, reads: ReadStats, attention: Attention, background: trio.Nursery, clock: Clock
 ) -> SocketDialer:
     """Resolve, prepare TLS, start the receive loop."""
+    target, transport = plan.target, plan.transport
+    assert target is not None
     addresses = await resolve(target)
+    receiver = receiver_for(reads, attention, background, transport.read_spacing_ns / NS_PER_S)
     background.start_soon(receiver.run)
-    name = plan.transport.tls.server_name or target.host
+    name = transport.tls.server_name or target.host
     return SocketDialer(addresses, receiver, clock, context=_context(target, plan), server_name=name)
 
 

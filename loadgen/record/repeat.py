@@ -49,28 +49,34 @@ class Repeat:
         self._gap = gap
         self._several = several
 
-    def take(self, data: bytes, spans: Sequence[Span], at_ns: int, since_ns: int) -> bool:
-        """``data``, a whole read with kernel stamp ``at_ns`` whose body stands in ``spans``: events that repeat, one a span.
+    def matches(self, data: bytes, begin: int, end: int) -> bool:
+        """``data[begin:end]`` is one such event."""
+        return (
+            data.startswith(self._before, begin)
+            and data.endswith(self._after, begin, end)
+            and _PLAIN(data, begin + self._before_size, end - self._after_size) is not None
+        )
 
-        False: something else is among them, and nothing was taken.
+    def take(self, data: bytes, begin: int, end: int, at_ns: int) -> bool:
+        """``data``, a whole read with kernel stamp ``at_ns`` whose body is ``data[begin:end]``: if that is one such event.
+
+        False: it is something else, and nothing was taken.
         """
-        before, after = self._before, self._after
-        for begin, end in spans:
-            if not (
-                data.startswith(before, begin)
-                and data.endswith(after, begin, end)
-                and _PLAIN(data, begin + self._before_size, end - self._after_size)
-            ):
-                return False
-        if len(spans) == 1:
-            outputs = self._outputs
-            self._gap(at_ns - outputs[-1])
-            outputs.append(at_ns)
-        elif spans:
-            self._several(len(spans), at_ns, since_ns)
-        else:
+        if not self.matches(data, begin, end):
             return False
-        self.body_bytes += sum([end - begin for begin, end in spans])
+        outputs = self._outputs
+        self._gap(at_ns - outputs[-1])
+        outputs.append(at_ns)
+        self.body_bytes += end - begin
+        self.wire_bytes += len(data)
+        return True
+
+    def take_several(self, data: bytes, spans: Sequence[Span], at_ns: int, since_ns: int) -> bool:
+        """The same of a read whose body stands in ``spans``, an event each."""
+        if not spans or not all(self.matches(data, begin, end) for begin, end in spans):
+            return False
+        self._several(len(spans), at_ns, since_ns)
+        self.body_bytes += sum(end - begin for begin, end in spans)
         self.wire_bytes += len(data)
         return True
 

@@ -6,7 +6,7 @@ from loadgen.model import Outcome
 from loadgen.record.repeat import Repeat
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.link import Link
-from loadgen.wire.http1 import ResponseParser, whole_chunks
+from loadgen.wire.http1 import ResponseParser, chunk_begin, whole_chunks
 from loadgen.wire.http1_request import build_request
 
 
@@ -58,8 +58,13 @@ class Http1Connection:
 
     def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
         repeat = self._repeat
-        if repeat is not None and kernel and repeat.take(data, whole_chunks(data), at_ns, since_ns):
-            return
+        if repeat is not None and kernel:
+            begin = chunk_begin(data)
+            if begin:
+                if repeat.take(data, begin, len(data) - 2, at_ns):
+                    return
+            elif repeat.take_several(data, whole_chunks(data), at_ns, since_ns):
+                return
         self._feed(data, at_ns, since_ns, kernel)
 
     def eof(self, at_ns: int) -> None:

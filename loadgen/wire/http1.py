@@ -38,11 +38,17 @@ class _State(Enum):
     DONE = "done"
 
 
-def whole_chunks(data: bytes) -> list[tuple[int, int]]:
-    """Where the chunks' data stand in ``data``, if it is whole chunks in their usual spelling and nothing else; else nothing.
+def chunk_begin(data: bytes) -> int:
+    """Where the data of a chunk begins, if ``data`` is one whole chunk in its usual spelling and nothing else; else 0.
 
-    For callers that know the parser to be ``between_chunks``. The last chunk is none of these.
+    For callers that know the parser to be ``between_chunks``. The last chunk is not meant.
     """
+    eol = data.find(b"\r\n", 1, 6)
+    return eol + 2 if _SIZES.get(data[:eol]) == len(data) - eol - 4 and data.endswith(b"\r\n") else 0
+
+
+def whole_chunks(data: bytes) -> list[tuple[int, int]]:
+    """The same for any number of chunks: where the data of each stand; else nothing."""
     spans = []
     at, size = 0, len(data)
     while at < size:

@@ -110,6 +110,7 @@ class Transport:
     http: str = "1.1"
     connections: int | None = None  # None: one connection per stream; a number: a pool with keep-alive
     tls: Tls = field(default_factory=Tls)
+    read_spacing_ns: int = 0  # what is ready to be read may wait this long, so that more is read at once
 
 
 class Prompt(Protocol):

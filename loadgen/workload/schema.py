@@ -134,6 +134,7 @@ class Workload(Section):
             transport=Transport(
                 http=self.transport.http,
                 connections=self.transport.connections,
+                read_spacing_ns=self.transport.read_spacing,
                 tls=Tls(verify=tls.verify, ca=tls.ca, server_name=tls.server_name),
             ),
             requests=tuple(self._build_request(index, request) for index, request in enumerate(self.requests)),

@@ -35,7 +35,7 @@ from loadgen.workload.lengths import LengthField
 from loadgen.workload.plan import Phase, PhaseKind, Prompt, WhenFull
 from loadgen.workload.prompts import CharactersPrompt, TextPrompt
 from loadgen.workload.sim_script import SimScript
-from loadgen.workload.units import write_duration
+from loadgen.workload.units import Duration, write_duration
 
 DEFAULT_PROMPT: Final = "Say hello."
 
@@ -104,6 +104,9 @@ class TransportSpec(Section):
     http: HttpVersion = "1.1"
     connections: Connections = Field(default=None, description="per-stream, or a pool of so many with keep-alive")
     tls: TlsSpec = TlsSpec()
+    read_spacing: Duration = Field(
+        default=0, le=10_000_000, description="what arrived may wait so long to be read with more: saves CPU, stamps stay true"
+    )
     unix: UnixSocket | None = Field(default=None, description="a unix socket to connect to instead of the URL's host and port")
 
 
