@@ -63,7 +63,7 @@ class Exchange:
 
     __slots__ = (
         "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_listener",
-        "_quote", "_reader", "_reason", "_sse", "bytes_in", "end_ns", "ended", "released", "status", "timeline",
+        "_quote", "_reader", "_reason", "_sse", "bytes_in", "end_ns", "ended", "released", "status", "timeline", "unprocessed",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
@@ -73,6 +73,7 @@ class Exchange:
         self.end_ns = 0
         self.ended = False
         self.released = False
+        self.unprocessed = False  # the peer says that it has not begun to work on the request: it may be sent again
         self._dialect = dialect
         self._reader = reader
         self._listener = listener
@@ -92,6 +93,10 @@ class Exchange:
         """Not one byte of an answer has come."""
         return self.bytes_in == 0
 
+    def response_header(self, name: str) -> str | None:
+        """The first value of a response field by its name in lower case."""
+        return self._header(name)
+
     # ---- what the connection tells
 
     def on_head(self, status: int, reason: str, header: Callable[[str], str | None], at_ns: int) -> None:
@@ -105,10 +110,11 @@ class Exchange:
         self._events = 200 <= status < 300 and content_type in {"", self._dialect.content_type}
         self._decoder = content_decoder(header("content-encoding"))
 
-    def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
+    def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool, newest: bool = True) -> None:
         """Body bytes, free of transfer coding, that arrived at ``at_ns`` at the latest and not before ``since_ns``.
 
-        ``kernel``: the kernel stamped them. Raises WireError when content coding or event framing is broken.
+        ``kernel``: the kernel stamped them. ``newest``: nothing came after them in their read, so that the stamp is theirs
+        (HTTP/2 streams share their reads). Raises WireError when content coding or event framing is broken.
         """
         if not body:
             return
@@ -124,7 +130,7 @@ class Exchange:
             return
         events = self._sse.feed(body)
         if events:
-            self._on_events(events, at_ns, since_ns, kernel)
+            self._on_events(events, at_ns, since_ns, kernel=kernel, newest=newest)
 
     def on_message_end(self, at_ns: int) -> None:
         """The message is complete. Raises WireError when its content coding is not."""
@@ -139,9 +145,10 @@ class Exchange:
         self._end(at_ns)
         self._release()
 
-    def lose(self, outcome: Outcome, detail: str, at_ns: int) -> None:
+    def lose(self, outcome: Outcome, detail: str, at_ns: int, *, unprocessed: bool = False) -> None:
         """The peer or the network took the connection or the stream away: reset, goaway."""
         if not self.released:
+            self.unprocessed = unprocessed and not self.ended
             self._broken = self._broken or (outcome, detail)
             self._end(at_ns)
             self._release()
@@ -193,10 +200,10 @@ class Exchange:
 
     # ---- inside
 
-    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001
+    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, *, kernel: bool, newest: bool) -> None:
         timeline, classify = self.timeline, self._reader.classify
         timeline.read(len(events))
-        last = None if self._sse.partial else events[-1]
+        last = events[-1] if newest and not self._sse.partial else None
         for event in events:
             quality = USER if not kernel else EXACT if event is last else BOUNDED
             classes = classify(event)
