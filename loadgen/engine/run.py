@@ -31,7 +31,7 @@ from loadgen.record.recorder import Interval, Recorder
 from loadgen.sim.process import open_sim_process
 from loadgen.transport.control import first_model
 from loadgen.transport.dial import Dialer, SocketDialer, resolve
-from loadgen.transport.pool import ConnectionPool
+from loadgen.transport.pool import ConnectionPool, alpn_of
 from loadgen.transport.receive import ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
 from loadgen.workload.plan import Phase, Plan, Target
@@ -103,7 +103,9 @@ async def execute(
         async with _open_target(plan) as opened, trio.open_nursery() as background:
             target = opened
             if target.model == "auto":
-                target = replace(target, model=await first_model(target, _context(target, plan)))
+                target = replace(
+                    target, model=await first_model(target, _context(target, plan), http2=plan.transport.http == "2")
+                )
             data.target = target
             observer.on_target(target)
             reads = ReadStats()
@@ -112,7 +114,8 @@ async def execute(
                 if dialer_factory is None
                 else dialer_factory(background, clock)
             )
-            run = _Run(data, recorder, observer, clock, dialer, reads, on_record)
+            pool = ConnectionPool(dialer, plan.transport, background, clock)
+            run = _Run(data, recorder, observer, clock, pool, reads, on_record)
             if handle_signals:
                 await background.start(run.watch_signals)
             background.start_soon(run.tick)
@@ -135,7 +138,7 @@ class _Run:
         recorder: Recorder,
         observer: Observer,
         clock: Clock,
-        dialer: Dialer,
+        pool: ConnectionPool,
         reads: ReadStats,
         on_record: Callable[[StreamRecord], None],
     ) -> None:
@@ -148,7 +151,7 @@ class _Run:
         self._on_record = on_record
         self._widths = array("q")
         self._gauge = Concurrency(clock)
-        self._pool = ConnectionPool(dialer, data.plan.transport.connections)
+        self._pool = pool
         self._begin_ns = clock.now_ns()
         self._loop: ClosedLoop | None = None
         self._runner: StreamRunner | None = None
@@ -308,4 +311,4 @@ async def _socket_dialer(target: Target, plan: Plan, reads: ReadStats, backgroun
 
 
 def _context(target: Target, plan: Plan) -> ssl.SSLContext | None:
-    return build_ssl_context(plan.transport.tls) if target.scheme == "https" else None
+    return build_ssl_context(plan.transport.tls, alpn_of(plan.transport)) if target.scheme == "https" else None
