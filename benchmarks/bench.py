@@ -171,9 +171,9 @@ def keeping(kept: list[tuple[array, list[int]]]) -> type[Exchange]:
             self.sent: list[int] = []
             kept.append((timeline.outputs, self.sent))
 
-        def on_body(self, body, at_ns, since_ns, *, kernel) -> None:  # noqa: ANN001
+        def on_body(self, body, at_ns, since_ns, *, kernel, newest=True) -> None:  # noqa: ANN001
             self.sent.extend(map(int, STAMP.findall(body)))
-            super().on_body(body, at_ns, since_ns, kernel=kernel)
+            super().on_body(body, at_ns, since_ns, kernel=kernel, newest=newest)
             self.repeat = None
 
     return Keeping

@@ -135,5 +135,7 @@ class StreamRecord:
     burst_events: int = 0  # the largest burst
     quality: list[int] = field(default_factory=lambda: [0, 0, 0])
     reused: bool = False  # ran on a connection that had carried a stream before
+    retried: bool = False  # sent again on another connection: the first one had not begun to work on it
     connection: int = -1
+    backend: str = ""  # who served it, by the header that target.backend_header names
     left_open: bool = False  # the peer sent its end mark but did not end the message

@@ -11,8 +11,8 @@ from loadgen.clock import NS_PER_MS, NS_PER_S
 from loadgen.cluster.run import check_processes, choose_processes
 from loadgen.engine.calibrate import Calibration, load_calibration
 from loadgen.engine.machine import assess
-from loadgen.workload.plan import Phase, Plan
-from loadgen.workload.units import format_duration
+from loadgen.workload.plan import Phase, Plan, Transport
+from loadgen.workload.units import format_duration, write_size
 
 ASSUMED_GAP_NS: Final = 20 * NS_PER_MS  # of a real target nobody knows before the run: 50 tokens/s
 
@@ -70,7 +70,6 @@ def describe_plan(plan: Plan) -> list[str]:
     """The plan in lines."""
     target = plan.target
     where = "the simulated server, started for the run" if target is None else target.url
-    pool = plan.transport.connections
     limit = plan.limit
     timeouts = plan.timeouts
     bounds = {
@@ -79,13 +78,27 @@ def describe_plan(plan: Plan) -> list[str]:
     }  # fmt: skip
     return [
         f"target    {where} ({plan.dialect}, HTTP/{plan.transport.http})",
-        f"transport {'one connection per stream' if pool is None else f'{pool} connections that streams queue for'}",
+        f"transport {_describe_connections(plan.transport)}",
         *(f"load      {_describe_phase(phase)}" for phase in plan.phases),
         f"limit     {'none' if limit is None else f'{limit.streams} open streams, then {limit.when_full}'}",
         f"timeouts  {', '.join(f'{name} {format_duration(ns)}' for name, ns in bounds.items() if ns is not None)}",
         f"takes     {format_duration(plan.load_ns)}, then up to {format_duration(plan.drain_ns)} to drain",
         *(f"slo       {rule.text}" for rule in plan.slo),
     ]
+
+
+def _describe_connections(transport: Transport) -> str:
+    places = transport.streams_per_connection
+    each = f" with up to {places} streams each" if transport.http == "2" else ""
+    windows = transport.windows
+    ahead = f"; windows of {write_size(windows.stream)} a stream, {write_size(windows.connection)} a connection"
+    if transport.connections is not None:
+        said = f"{transport.connections} connections{each} that streams queue for"
+    elif transport.as_needed:
+        said = f"as many connections as streams need, kept alive,{each or ' with one stream each'}"
+    else:
+        said = "one connection per stream"
+    return said + (ahead if transport.http == "2" else "")
 
 
 def _describe_phase(phase: Phase) -> str:

@@ -191,8 +191,8 @@ def _probe(errors: list[int]) -> type[Exchange]:
             self._compares = made % PROBE_EVERY == 0
             made += 1
 
-        def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
-            super().on_body(body, at_ns, since_ns, kernel=kernel)
+        def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool, newest: bool = True) -> None:
+            super().on_body(body, at_ns, since_ns, kernel=kernel, newest=newest)
             if self._compares:
                 self.repeat = None  # so that the next event comes this way too
                 if stamps := _STAMP.findall(body):

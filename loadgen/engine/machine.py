@@ -28,8 +28,10 @@ class Needs:
 
 
 def connections_needed(plan: Plan) -> int:
-    pool = plan.transport.connections
-    return plan.max_streams if pool is None else min(pool, plan.max_streams)
+    transport = plan.transport
+    if transport.connections is not None:
+        return min(transport.connections, plan.max_streams)
+    return -(-plan.max_streams // transport.streams_per_connection)
 
 
 def assess(plan: Plan, processes: int = 1) -> Needs:

@@ -34,7 +34,7 @@ from loadgen.sim.process import open_sim_process
 from loadgen.transport.control import first_model
 from loadgen.transport.dial import Dialer, SocketDialer, resolve
 from loadgen.transport.exchange import Exchange
-from loadgen.transport.pool import ConnectionPool
+from loadgen.transport.pool import ConnectionPool, alpn_of
 from loadgen.transport.receive import Attention, ReadStats, receiver_for
 from loadgen.transport.tls import build_ssl_context
 from loadgen.workload.masking import mask_values
@@ -143,7 +143,8 @@ async def generate(
             else dialer_factory(background, clock)
         )
         await gate()
-        run = _Run(data, plan, watcher, clock, dialer, reads, attention, on_record, exchange_type)
+        pool = ConnectionPool(dialer, plan.transport, background, clock)
+        run = _Run(data, plan, watcher, clock, pool, reads, attention, on_record, exchange_type)
         if interrupts is not None:
             background.start_soon(run.watch_interrupts, interrupts)
         background.start_soon(run.tick)
@@ -182,7 +183,7 @@ class _Run:
         plan: Plan,
         watcher: Watcher,
         clock: Clock,
-        dialer: Dialer,
+        pool: ConnectionPool,
         reads: ReadStats,
         attention: Attention,
         on_record: Callable[[StreamRecord], None],
@@ -198,7 +199,7 @@ class _Run:
         self._exchange_type = exchange_type
         self._widths = array("q")
         self._gauge = Concurrency(clock)
-        self._pool = ConnectionPool(dialer, plan.transport.connections)
+        self._pool = pool
         self._begin_ns = clock.now_ns()
         self._collector = Collector(plan.phases, plan.slo, self._begin_ns)
         self._loop: ClosedLoop | None = None
@@ -239,7 +240,7 @@ class _Run:
                 self._gauge.measure(False)
                 self._collector.phase_started(None)
             await self._drain_streams(self._loop, self._runner)
-        self._pool.close()
+        await self._pool.finish()
         self._data.unreachable = self._loop.unreachable
         self._flush()
         self._data.health.local_failure = self._runner.reach.local_failure
@@ -339,7 +340,8 @@ async def open_target(plan: Plan) -> AsyncIterator[Target]:
         target = plan.target
         assert target is not None
         if target.model == "auto":
-            target = replace(target, model=await first_model(target, _context(target, plan)))
+            http2 = plan.transport.http == "2"
+            target = replace(target, model=await first_model(target, _context(target, plan), http2=http2))
         yield target
         return
     async with open_sim_process(plan.sim, seed=plan.seed) as sim:
@@ -369,4 +371,4 @@ async def _socket_dialer(
 
 
 def _context(target: Target, plan: Plan) -> ssl.SSLContext | None:
-    return build_ssl_context(plan.transport.tls) if target.scheme == "https" else None
+    return build_ssl_context(plan.transport.tls, alpn_of(plan.transport)) if target.scheme == "https" else None

@@ -21,8 +21,7 @@ from loadgen.model import Outcome, StreamRecord
 from loadgen.record.collector import Collector
 from loadgen.record.timeline import Timeline
 from loadgen.transport.exchange import Exchange, Request
-from loadgen.transport.http1 import Http1Connection
-from loadgen.transport.pool import ConnectionPool
+from loadgen.transport.pool import Connection, ConnectionPool, Lease
 from loadgen.transport.receive import Attention
 from loadgen.workload.plan import Plan, RequestKind, Target
 from loadgen.workload.units import format_duration
@@ -43,9 +42,8 @@ class Life:
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention
-        self.connection: Http1Connection | None = None
+        self.lease: Lease | None = None  # a place on a connection
         self.exchange: Exchange | None = None
-        self.may_connect = False  # holds a permission of the pool
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
         self.released = trio.Event()
@@ -66,6 +64,11 @@ class Life:
             self.scope.deadline, self.due = deadline, (outcome, detail)
         else:
             self.scope.deadline, self.due = self.total_deadline, self.total_due
+
+    def begin_anew(self) -> None:
+        """The request is sent again: what the first exchange told does not count."""
+        self.exchange = None
+        self.ended, self.released, self.sending = trio.Event(), trio.Event(), trio.CancelScope()
 
     # ---- what the exchange tells
 
@@ -163,24 +166,48 @@ class StreamRunner:
     async def _live(self, life: Life, record: StreamRecord, kind: RequestKind, rng: Random) -> None:
         """From the slot to the end of the stream."""
         request = self._build_request(kind, rng)
-        await self._pool.acquire()
-        life.may_connect = True
-        self._start_deadlines(life)
-        life.connection = self._pool.take_idle()
-        if life.connection is not None:
-            record.reused = True
-            exchange = await self._converse(life, record, request)
-            lost = exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}
-            assert record.connection_ns is not None
-            if not lost or exchange.end_ns - record.connection_ns > STALE_S * NS_PER_S:
+        pool, avoid = self._pool, None
+        while (connection := await self._board(life, record, avoid)) is not None:
+            record.reused = connection.streams > 0
+            exchange = await self._converse(life, record, request, connection)
+            if record.retried or not self._was_never_processed(record, exchange):
                 return
-            # The server had closed the idle connection, so it never saw this request (RFC 9112, 9.3.1).
-            life.connection.close()
-            life.connection = life.exchange = None
-            life.ended, life.released, life.sending = trio.Event(), trio.Event(), trio.CancelScope()
-            record.reused = False
-        if await self._dial(life, record):
-            await self._converse(life, record, request)
+            record.retried = True
+            avoid = connection
+            assert life.lease is not None
+            if exchange.unprocessed:
+                pool.release(life.lease, exchange)
+                life.lease = None
+            else:
+                pool.renew(life.lease)
+            life.begin_anew()
+
+    def _was_never_processed(self, record: StreamRecord, exchange: Exchange) -> bool:
+        """Whether the request may be sent again.
+
+        The peer says so (HTTP/2: REFUSED_STREAM, or above the last id of GOAWAY), or it had closed an idle HTTP/1.1
+        connection before the request came (RFC 9112, 9.3.1).
+        """
+        if exchange.status is not None:
+            return False
+        if self._plan.transport.http == "1.1":
+            lost = record.reused and exchange.untouched and exchange.verdict()[0] in {Outcome.RESET, Outcome.TRUNCATED}
+            return lost and exchange.end_ns - (record.connection_ns or 0) <= STALE_S * NS_PER_S
+        return exchange.unprocessed
+
+    async def _board(self, life: Life, record: StreamRecord, avoid: Connection | None) -> Connection | None:
+        """A connection with a place for the stream; None: there is none to be had, the record says why."""
+        pool = self._pool
+        while True:
+            if life.lease is None:
+                life.lease = await pool.acquire(avoid=avoid)
+                self._start_deadlines(life)
+            if not await self._connect(life, record, life.lease):
+                return None
+            if life.lease.connection is not None:
+                return life.lease.connection
+            pool.release(life.lease, None)  # its places were fewer than hoped for: wait for another
+            life.lease = None
 
     def _start_deadlines(self, life: Life) -> None:
         """Timeouts begin when the stream may use a connection: what it waited for before was not the target's doing."""
@@ -192,7 +219,7 @@ class StreamRunner:
         if timeouts.first_token_ns is not None:
             life.first_token_deadline = now + timeouts.first_token_ns / NS_PER_S
 
-    async def _dial(self, life: Life, record: StreamRecord) -> bool:
+    async def _connect(self, life: Life, record: StreamRecord, lease: Lease) -> bool:
         connect_ns = self._plan.timeouts.connect_ns
         life.set_deadline(
             trio.current_time() + connect_ns / NS_PER_S,
@@ -202,7 +229,7 @@ class StreamRunner:
         reach = self.reach
         try:
             with self._attention:
-                life.connection, dialed = await self._pool.dial()
+                dialed = await self._pool.connect(lease)
         except ConnectError as error:
             record.outcome = Outcome.TLS_ERROR if error.tls else Outcome.CONNECT_ERROR
             record.detail = str(error)
@@ -215,15 +242,15 @@ class StreamRunner:
             reach.failures += 1
             reach.last_failure = life.due[1]
             raise
+        if dialed is None:
+            return True
         reach.connections += 1
         record.connect_start_ns, record.connect_ns, record.tls_ns = dialed.start_ns, dialed.connect_ns, dialed.tls_ns
         record.dial_lag_ns = dialed.lag_ns
         return True
 
-    async def _converse(self, life: Life, record: StreamRecord, request: Request) -> Exchange:
+    async def _converse(self, life: Life, record: StreamRecord, request: Request, connection: Connection) -> Exchange:
         """Send the request and wait until its answer has ended."""
-        connection = life.connection
-        assert connection is not None
         record.connection_ns = self._clock.now_ns()
         record.connection = connection.number
         timeline = Timeline(self._collector.itl_sink(record.phase), self._bounded_width)
@@ -237,7 +264,7 @@ class StreamRunner:
         )
         try:
             with self._attention, life.sending:
-                record.sent_ns = await connection.send(request, exchange, self._clock)
+                record.sent_ns = await connection.send(request, exchange)
         except (OSError, trio.BrokenResourceError) as error:
             with trio.move_on_after(LAST_WORDS_S):
                 await life.ended.wait()
@@ -273,9 +300,11 @@ class StreamRunner:
         record.end_ns = self._clock.now_ns() if exchange is None else exchange.end_ns
         if exchange is not None:
             exchange.fill(record)
-        if life.may_connect:
-            self._pool.release(life.connection)
-        life.exchange = life.connection = None  # they know each other: left alone, only the cyclic collector would free them
+            if self._target.backend_header is not None:
+                record.backend = exchange.response_header(self._target.backend_header) or ""
+        if life.lease is not None:
+            self._pool.release(life.lease, exchange)
+        life.exchange = life.lease = None  # they know each other: left alone, only the cyclic collector would free them
         self._on_record(record)
 
     def _build_request(self, kind: RequestKind, rng: Random) -> Request:

@@ -21,10 +21,10 @@ def models_path(path: str) -> str:
     return "/v1/models"
 
 
-async def first_model(target: Target, context: ssl.SSLContext | None) -> str:
+async def first_model(target: Target, context: ssl.SSLContext | None, *, http2: bool = False) -> str:
     """The first model that the target serves, for ``model: auto``. Raises ConnectError when it names none."""
     url = f"{target.scheme}://{target.authority}{models_path(target.path)}"
-    transport = httpx.AsyncHTTPTransport(verify=context or True, uds=target.unix_path)
+    transport = httpx.AsyncHTTPTransport(verify=context or True, uds=target.unix_path, http1=not http2, http2=http2)
     try:
         async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, trust_env=False) as client:
             response = await client.get(url, headers=dict(target.headers))

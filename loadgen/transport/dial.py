@@ -41,7 +41,7 @@ class Dialed:
     """A fresh connection and when its steps were done (run clock); ``tls_ns`` is None without TLS.
 
     ``lag_ns``: the part of the connect that was this program waking up late, as far as the kernel's own round-trip time
-    of the handshake tells; it is in ``connect_ns`` and so in TTFT.
+    of the handshake tells; it is in ``connect_ns`` and so in TTFT. ``alpn``: what the TLS handshake agreed on.
     """
 
     link: Link
@@ -49,6 +49,7 @@ class Dialed:
     connect_ns: int
     tls_ns: int | None
     lag_ns: int = 0
+    alpn: str | None = None
 
 
 class Dialer(Protocol):
@@ -177,7 +178,7 @@ async def _add_tls(dialed: Dialed, context: ssl.SSLContext | None, server_name: 
     except BaseException:
         link.close()
         raise
-    return replace(dialed, link=tls, tls_ns=clock.now_ns())
+    return replace(dialed, link=tls, tls_ns=clock.now_ns(), alpn=tls.alpn)
 
 
 def wake_lag_ns(sock: socket.socket, elapsed_ns: int) -> int:

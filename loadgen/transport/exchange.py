@@ -66,28 +66,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_body_ns",
-        "_broken",
-        "_decoder",
-        "_dialect",
-        "_error",
-        "_events",
-        "_head_ns",
-        "_header",
-        "_learned_at",
-        "_listener",
-        "_misses",
-        "_parser",
-        "_quote",
-        "_reader",
-        "_reason",
-        "_wire_bytes",
-        "end_ns",
-        "ended",
-        "released",
-        "repeat",
-        "status",
-        "timeline",
+        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_learned_at", "_listener",
+        "_misses", "_parser", "_quote", "_reader", "_reason", "_wire_bytes", "end_ns", "ended", "released", "repeat", "status",
+        "timeline", "unprocessed",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
@@ -97,6 +78,7 @@ class Exchange:
         self.ended = False
         self.released = False
         self.repeat: Repeat | None = None
+        self.unprocessed = False  # the peer says that it has not begun to work on the request: it may be sent again
         self._dialect = dialect
         self._reader = reader
         self._listener = listener
@@ -124,6 +106,10 @@ class Exchange:
         """Not one byte of an answer has come."""
         return self.bytes_in == 0
 
+    def response_header(self, name: str) -> str | None:
+        """The first value of a response field by its name in lower case."""
+        return self._header(name)
+
     # ---- what the connection tells
 
     def on_wire(self, size: int) -> None:
@@ -142,10 +128,11 @@ class Exchange:
         self._events = 200 <= status < 300 and content_type in {"", self._dialect.content_type}
         self._decoder = content_decoder(header("content-encoding"))
 
-    def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
+    def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool, newest: bool = True) -> None:
         """Body bytes, free of transfer coding, that arrived at ``at_ns`` at the latest and not before ``since_ns``.
 
-        ``kernel``: the kernel stamped them. Raises WireError when content coding or event framing is broken.
+        ``kernel``: the kernel stamped them. ``newest``: nothing came after them in their read, so that the stamp is theirs
+        (HTTP/2 streams share their reads). Raises WireError when content coding or event framing is broken.
         """
         if not body:
             return
@@ -163,7 +150,7 @@ class Exchange:
         whole = self._decoder is None and parser.at_rest
         events = parser.feed(body)
         if events:
-            bits = self._on_events(events, at_ns, since_ns, kernel)
+            bits = self._on_events(events, at_ns, since_ns, kernel=kernel, newest=newest)
             if whole and bits in _REPEATABLE and len(events) == 1 and parser.at_rest:
                 self._learn(body)
 
@@ -180,9 +167,10 @@ class Exchange:
         self._end(at_ns)
         self._release()
 
-    def lose(self, outcome: Outcome, detail: str, at_ns: int) -> None:
+    def lose(self, outcome: Outcome, detail: str, at_ns: int, *, unprocessed: bool = False) -> None:
         """The peer or the network took the connection or the stream away: reset, goaway."""
         if not self.released:
+            self.unprocessed = unprocessed and not self.ended
             self._broken = self._broken or (outcome, detail)
             self._end(at_ns)
             self._release()
@@ -236,12 +224,12 @@ class Exchange:
 
     # ---- inside
 
-    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, kernel: bool) -> int:  # noqa: FBT001
+    def _on_events(self, events: list[SseEvent], at_ns: int, since_ns: int, *, kernel: bool, newest: bool) -> int:
         """Classify and stamp; the EventClass bits of the last one."""
         bits = 0
         timeline, classify = self.timeline, self._reader.classify
         timeline.read(len(events), since_ns)
-        last = None if self._parser.partial else events[-1]
+        last = events[-1] if newest and not self._parser.partial else None
         for event in events:
             quality = USER if not kernel else EXACT if event is last else BOUNDED
             classes = classify(event)

@@ -1,5 +1,9 @@
 """One HTTP/1.1 connection: carries one exchange at a time, and knows whether it can carry another."""
 
+from typing import Final
+
+import trio
+
 from loadgen.clock import Clock
 from loadgen.errors import WireError
 from loadgen.model import Outcome
@@ -9,6 +13,9 @@ from loadgen.transport.link import Link
 from loadgen.wire.http1 import ResponseParser, chunk_begin, whole_chunks
 from loadgen.wire.http1_request import build_request
 
+_SETTLED: Final = trio.Event()
+_SETTLED.set()
+
 
 class Http1Connection:
     """The sink of a link; frames what arrives and passes it to the current exchange.
@@ -16,12 +23,16 @@ class Http1Connection:
     ``usable``: idle, open, all of the last request sent, and fit for another one.
     """
 
-    __slots__ = ("_exchange", "_framing", "_link", "_open", "_repeat", "_sending", "number", "streams")
+    __slots__ = ("_clock", "_exchange", "_framing", "_link", "_open", "_repeat", "_sending", "number", "streams")
 
-    def __init__(self, link: Link, number: int) -> None:
+    limit: Final = 1  # exchanges at a time, known from the start
+    settled: Final = _SETTLED
+
+    def __init__(self, link: Link, number: int, clock: Clock) -> None:
         self.number = number
         self.streams = 0  # exchanges carried so far
         self._link = link
+        self._clock = clock
         self._open = True
         self._sending = False  # stays True for good when a send was cancelled
         self._exchange: Exchange | None = None
@@ -34,7 +45,7 @@ class Http1Connection:
         free = self._exchange is None or (self._exchange.released and self._framing.keep_alive)
         return self._open and not self._sending and free
 
-    async def send(self, request: Request, exchange: Exchange, clock: Clock) -> int:
+    async def send(self, request: Request, exchange: Exchange) -> int:
         """Send one request whose answer goes to ``exchange``; returns when its last byte was handed over (ns).
 
         Raises OSError or trio.BrokenResourceError when the peer is gone; an answer may have come all the same.
@@ -45,9 +56,18 @@ class Http1Connection:
         self.streams += 1
         headers = _with_host(request)
         self._sending = True
-        sent_ns = await self._link.send_all(build_request(request.method, request.path, headers, request.body), clock)
+        sent_ns = await self._link.send_all(build_request(request.method, request.path, headers, request.body), self._clock)
         self._sending = False
         return sent_ns
+
+    def leave(self, exchange: Exchange) -> None:
+        """Nobody waits for the rest of this answer: only closing stops it."""
+        if not exchange.released:
+            self.close()
+
+    async def finish(self) -> None:
+        """Close; there is nothing to be said."""
+        self.close()
 
     def close(self) -> None:
         self._open = False

@@ -90,21 +90,30 @@ class TlsLink:
         if self._sink is None:
             self._arrived.set()
             return
+        # All records of one read go on together: which event is the newest in its read decides what its stamp is worth.
+        pieces: list[bytes] = []
+        ended = ""
         while True:
             try:
                 plain = self._ssl.read(_READ_BYTES)
             except ssl.SSLWantReadError:
-                return
+                break
             except ssl.SSLZeroReturnError:
-                self._sink.eof(at_ns)
-                return
+                ended = "eof"
+                break
             except ssl.SSLError as error:
-                self._sink.reset(_describe(error), at_ns)
-                return
+                ended = _describe(error)
+                break
             if not plain:
-                self._sink.eof(at_ns)
-                return
-            self._sink.feed(plain, at_ns, since_ns, kernel=kernel)
+                ended = "eof"
+                break
+            pieces.append(plain)
+        if pieces:
+            self._sink.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces), at_ns, since_ns, kernel=kernel)
+        if ended == "eof":
+            self._sink.eof(at_ns)
+        elif ended:
+            self._sink.reset(ended, at_ns)
 
     def eof(self, at_ns: int) -> None:
         # A peer that leaves without close_notify is told from a cut by HTTP's own framing.

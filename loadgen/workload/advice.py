@@ -77,10 +77,12 @@ def _about_target(workload: "Workload") -> Iterator[Advice]:
 def _about_transport(workload: "Workload") -> Iterator[Advice]:
     transport, target = workload.transport, workload.target
     most = _most_streams(workload)
-    if transport.connections is not None and transport.connections < most:
+    places = transport.streams_per_connection or 1
+    if isinstance(transport.connections, int) and transport.connections * places < most:
+        each = "one stream" if places == 1 else f"{places} streams"
         message = (
             f"{transport.connections} connections for {most} streams: on HTTP/{transport.http} a connection carries "
-            "one stream at a time, the others wait"
+            f"{each} at a time, the others wait"
         )
         yield ("transport", "connections"), message
     if target.url is None or parse_url(target.url).scheme == "http":

@@ -12,12 +12,15 @@ from loadgen.errors import shorten
 from loadgen.workload.address import check_headers, parse_url
 from loadgen.workload.prompt_file import PromptFile
 from loadgen.workload.slo import SloRule, parse_slo
-from loadgen.workload.units import Duration
+from loadgen.workload.units import Duration, parse_size, write_size
 
 _NAME_CHARACTERS: Final = 100
 _UNIX_PATH_BYTES: Final = 107  # sun_path of Linux has 108, with its closing NUL (unix(7))
-_HTTP: Final = "1.1"
-_HTTP_LATER: Final = frozenset({"2", "3", "grpc"})
+_HTTP: Final = ("1.1", "2")
+_HTTP_LATER: Final = frozenset({"3", "grpc"})
+_SHARING: Final = ("per-stream", "as-needed")
+_MIN_CONNECTION_WINDOW: Final = 65_535  # what every HTTP/2 connection begins with; it cannot be made smaller (RFC 9113, 6.9.2)
+_MAX_WINDOW: Final = (1 << 31) - 1
 
 
 def several(title: str, problems: list[tuple[tuple[str | int, ...], str, Any]]) -> ValidationError:
@@ -84,27 +87,49 @@ def _read_headers(value: object) -> dict[str, str]:
     return headers
 
 
+def _check_header_name(name: str) -> str:
+    if problems := check_headers({name: ""}):
+        raise ValueError(problems[0][1])
+    return name.lower()
+
+
 def _read_http(value: object) -> str:
     """``http: 1.1`` without quotes is a YAML float; everybody means the version."""
     text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-    if text == _HTTP:
-        return _HTTP
-    if isinstance(text, str) and text.removesuffix(".0") in _HTTP_LATER:
-        raise ValueError(f'"{text}": this version of loadgen cannot do that yet, it speaks "{_HTTP}"')
-    raise ValueError(f'must be "{_HTTP}", got {describe(value)}')
+    spoken = " and ".join(f'"{version}"' for version in _HTTP)
+    if isinstance(text, str):
+        version = text.removesuffix(".0")
+        if version in _HTTP:
+            return version
+        if version in _HTTP_LATER:
+            raise ValueError(f'"{text}": this version of loadgen cannot do that yet, it speaks {spoken}')
+    raise ValueError(f"must be {spoken.replace('and', 'or')}, got {describe(value)}")
 
 
-def _read_connections(value: object) -> int | None:
+def _read_connections(value: object) -> int | str:
     match value:
-        case "per-stream":
-            return None
+        case str() if value in _SHARING:
+            return value
         case bool():
             pass
         case int():
             if value < 1:
                 raise ValueError(f"must be at least 1, got {value}")
             return value
-    raise ValueError(f"must be per-stream or a number of connections, got {describe(value)}")
+    raise ValueError(f"must be per-stream, as-needed or a number of connections, got {describe(value)}")
+
+
+def _read_window(value: object) -> int:
+    size = parse_size(value)
+    if not 1 <= size <= _MAX_WINDOW:
+        raise ValueError(f"must be from 1B to {_MAX_WINDOW}B, got {describe(value)}")
+    return size
+
+
+def _check_connection_window(size: int) -> int:
+    if size < _MIN_CONNECTION_WINDOW:
+        raise ValueError(f"must be at least {_MIN_CONNECTION_WINDOW}B, as large as it is from the start, got {size}B")
+    return size
 
 
 def _check_ca(written: str, info: ValidationInfo) -> str:
@@ -168,9 +193,10 @@ Name = Annotated[str, Strict(), AfterValidator(_check_name)]
 Url = Annotated[str, Strict(), AfterValidator(_check_url)]
 Headers = Annotated[dict[str, str], PlainValidator(_read_headers)]
 HttpVersion = Annotated[str, PlainValidator(_read_http)]
-Connections = Annotated[
-    int | None, PlainValidator(_read_connections), PlainSerializer(lambda n: "per-stream" if n is None else n)
-]
+Connections = Annotated[int | str, PlainValidator(_read_connections)]
+Window = Annotated[int, PlainValidator(_read_window), PlainSerializer(write_size)]
+ConnectionWindow = Annotated[Window, AfterValidator(_check_connection_window)]
+HeaderName = Annotated[str, Strict(), AfterValidator(_check_header_name)]
 CaFile = Annotated[str, Strict(), AfterValidator(_check_ca)]
 UnixSocket = Annotated[str, Strict(), AfterValidator(_find_unix_socket)]
 PromptFileField = Annotated[PromptFile, PlainValidator(_open_prompt_file), PlainSerializer(lambda file: str(file.path))]

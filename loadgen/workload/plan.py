@@ -89,6 +89,7 @@ class Target:
     headers: tuple[tuple[str, str], ...] = ()
     model: str | None = None  # None: the request names none; "auto": ask GET /v1/models before the run
     unix_path: str | None = None
+    backend_header: str | None = None  # the response header that names who served a stream, in lower case
 
     @property
     def authority(self) -> str:
@@ -106,9 +107,26 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """HTTP/2 flow control: how many bytes the peer may send ahead, in bytes."""
+
+    stream: int = 1 << 20
+    connection: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
-    http: str = "1.1"
-    connections: int | None = None  # None: one connection per stream; a number: a pool with keep-alive
+    """How streams share connections.
+
+    ``connections``, a number: at most so many, kept alive; streams wait for a place on one. None: with ``as_needed`` as
+    many as there must be, kept alive; without it a fresh one for each stream, closed after it.
+    """
+
+    http: str = "1.1"  # "1.1" | "2"
+    connections: int | None = None
+    as_needed: bool = False
+    streams_per_connection: int = 1  # always 1 for HTTP/1.1
+    windows: Windows = field(default_factory=Windows)
     tls: Tls = field(default_factory=Tls)
     read_spacing_ns: int = 0  # what is ready to be read may wait this long, so that more is read at once
 

@@ -16,8 +16,6 @@ NOT_YET: Final = frozenset({
     "variants",
     "rounds",
     "target.metrics",
-    "transport.windows",
-    "transport.streams_per_connection",
     "load.*.arrivals",
     "load.*.rate",
     "load.*.process",

@@ -13,7 +13,7 @@ from loadgen.workload.advice import find_warnings
 from loadgen.workload.fields import Name, Rule, Seed, several
 from loadgen.workload.lengths import Fixed, Uniform
 from loadgen.workload.masking import credentials_of, mask_named, mask_url, mask_values
-from loadgen.workload.plan import Limit, PhaseKind, Plan, RequestKind, Target, Timeouts, Tls, Transport
+from loadgen.workload.plan import Limit, PhaseKind, Plan, RequestKind, Target, Timeouts
 from loadgen.workload.sections import (
     LimitSpec,
     PhaseSpec,
@@ -123,7 +123,7 @@ class Workload(Section):
 
     def to_plan(self) -> Plan:
         """What the engine follows."""
-        tls, timeouts = self.transport.tls, self.timeouts
+        timeouts = self.timeouts
         return Plan(
             name=self.name,
             seed=self.seed,
@@ -131,12 +131,7 @@ class Workload(Section):
             sim=self._build_sim(),
             dialect=self.target.dialect,
             custom=self.target.custom,
-            transport=Transport(
-                http=self.transport.http,
-                connections=self.transport.connections,
-                read_spacing_ns=self.transport.read_spacing,
-                tls=Tls(verify=tls.verify, ca=tls.ca, server_name=tls.server_name),
-            ),
+            transport=self.transport.to_transport(),
             requests=tuple(self._build_request(index, request) for index, request in enumerate(self.requests)),
             phases=tuple(phase.to_phase(index) for index, phase in enumerate(self.load)),
             limit=None if self.limit is None else Limit(streams=self.limit.streams, when_full=self.limit.when_full),
@@ -166,6 +161,7 @@ class Workload(Section):
             headers=tuple(self.target.headers.items()),
             model=self.target.model,
             unix_path=self.transport.unix,
+            backend_header=self.target.backend_header,
         )
 
     def _build_sim(self) -> SimScript | None:

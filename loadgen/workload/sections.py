@@ -18,8 +18,10 @@ from loadgen.workload.fields import (
     Body,
     CaFile,
     Connections,
+    ConnectionWindow,
     Count,
     Flag,
+    HeaderName,
     Headers,
     HttpVersion,
     Positive,
@@ -28,16 +30,19 @@ from loadgen.workload.fields import (
     UnixSocket,
     Url,
     Weight,
+    Window,
     describe,
     several,
 )  # fmt: skip
 from loadgen.workload.lengths import LengthField
-from loadgen.workload.plan import Phase, PhaseKind, Prompt, WhenFull
+from loadgen.workload.plan import Phase, PhaseKind, Prompt, Tls, Transport, WhenFull, Windows
 from loadgen.workload.prompts import CharactersPrompt, TextPrompt
 from loadgen.workload.sim_script import SimScript
 from loadgen.workload.units import Duration, write_duration
 
+_HTTP2_ONLY: Final = ("streams_per_connection", "windows")
 DEFAULT_PROMPT: Final = "Say hello."
+STREAMS_PER_CONNECTION: Final = 100  # what most servers allow: nginx 128, haproxy, apache and hypercorn 100, caddy 250
 
 DialectName = Literal[  # the keys of dialect.DIALECTS, and custom; a test compares
     "openai-chat", "openai-completions", "openai-responses", "anthropic-messages", "azure", "gemini", "llamacpp", "mistral",
@@ -69,6 +74,7 @@ class TargetSpec(_Choice):
     custom: CustomSpec | None = Field(default=None, description="an API of your own, in JSON pointers; with dialect: custom")
     headers: Headers = Field(default={}, repr=False)
     model: Text | None = Field(default=None, description="auto: the first one that GET /v1/models names")
+    backend_header: HeaderName | None = Field(default=None, description="response header that names who served a stream")
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
@@ -100,14 +106,62 @@ class TlsSpec(Section):
     server_name: Text | None = Field(default=None, description="SNI and name in the certificate, if not the URL's host")
 
 
+class WindowsSpec(Section):
+    """What the peer may send ahead, HTTP/2. Defaults that never hold a token stream back, and bound what a peer can pile up."""
+
+    stream: Window = 1 << 20
+    connection: ConnectionWindow = 16 << 20
+
+
 class TransportSpec(Section):
     http: HttpVersion = "1.1"
-    connections: Connections = Field(default=None, description="per-stream, or a pool of so many with keep-alive")
+    connections: Connections = Field(
+        default="per-stream", description="per-stream, as-needed (kept alive), or a pool of so many; HTTP/2: as-needed"
+    )
+    streams_per_connection: Count | None = Field(default=None, description="HTTP/2 only; 100 unless the peer wants fewer")
+    windows: WindowsSpec = WindowsSpec()
     tls: TlsSpec = TlsSpec()
     read_spacing: Duration = Field(
         default=0, le=10_000_000, description="what arrived may wait so long to be read with more: saves CPU, stamps stay true"
     )
     unix: UnixSocket | None = Field(default=None, description="a unix socket to connect to instead of the URL's host and port")
+
+    @model_validator(mode="after")
+    def _keys_fit_version(self) -> Self:
+        given = self.model_fields_set
+        problems: list[tuple[tuple[str | int, ...], str, Any]] = []
+        if self.http == "1.1":
+            problems = [
+                ((key,), 'goes with http: "2"', None) for key in _HTTP2_ONLY if key in given and getattr(self, key) is not None
+            ]
+        else:
+            if "connections" not in given:
+                object.__setattr__(self, "connections", "as-needed")  # frozen from here on
+            if self.connections == "per-stream":
+                if (self.streams_per_connection or 1) > 1:
+                    message = "goes with connections: as-needed or a number, not with per-stream"
+                    problems = [(("streams_per_connection",), message, None)]
+            elif self.streams_per_connection is None:
+                object.__setattr__(self, "streams_per_connection", STREAMS_PER_CONNECTION)
+        if problems:
+            raise several("TransportSpec", problems)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _what_fits_version(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        return data if self.http != "1.1" else {k: v for k, v in data.items() if k not in _HTTP2_ONLY}
+
+    def to_transport(self) -> Transport:
+        return Transport(
+            http=self.http,
+            connections=self.connections if isinstance(self.connections, int) else None,
+            as_needed=self.connections == "as-needed",
+            streams_per_connection=self.streams_per_connection or 1,
+            windows=Windows(stream=self.windows.stream, connection=self.windows.connection),
+            read_spacing_ns=self.read_spacing,
+            tls=Tls(verify=self.tls.verify, ca=self.tls.ca, server_name=self.tls.server_name),
+        )
 
 
 class PromptSpec(_Choice):

@@ -35,6 +35,14 @@ def parse_size(value: object) -> int:
     return _sum_of_parts(value, _SIZE_BYTES, "a size such as 64KiB or 1MiB", "KiB")
 
 
+def write_size(size: int) -> str:
+    """``size`` exactly, in the largest binary unit that needs no fraction."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % _SIZE_BYTES[unit] == 0:
+            return f"{size // _SIZE_BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
 def parse_share(value: object) -> float:
     """``10%`` or ``0.1`` -> 0.1."""
     expected = "a share such as 10% or 0.1, from 0 to 1"

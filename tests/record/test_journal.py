@@ -37,7 +37,7 @@ def test_no_field_keeps_its_default_in_the_round_trip(tmp_path: Path) -> None:
         reads=50,
         merged_reads=3,
         dial_lag_ns=7, usage=Usage(prompt_tokens=1, completion_tokens=2, cached_tokens=3, reasoning_tokens=4),
-        bunched_events=5, burst_events=6, reused=True, connection=9, left_open=True,
+        bunched_events=5, burst_events=6, reused=True, connection=9, left_open=True, retried=True, backend="b",
     )  # fmt: skip
     plain = StreamRecord(stream=0, phase=0, intended_ns=0)
     unset = [f.name for f in fields(StreamRecord) if getattr(record, f.name) == getattr(plain, f.name)]

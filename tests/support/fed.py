@@ -2,6 +2,7 @@
 
 from array import array
 
+from loadgen.clock import SystemClock
 from loadgen.dialect import Dialect
 from loadgen.record.timeline import Timeline
 from loadgen.transport.exchange import Exchange
@@ -28,5 +29,5 @@ class Fed:
     def __init__(self, dialect: Dialect) -> None:
         self.gaps, self.widths = array("q"), array("q")
         self.exchange = Exchange(dialect, dialect.reader(), Timeline(self.gaps.append, self.widths.append), Listener())
-        self.connection = Http1Connection(NoLink(), 0)  # type: ignore[arg-type]
+        self.connection = Http1Connection(NoLink(), 0, SystemClock())  # type: ignore[arg-type]
         self.connection._exchange = self.exchange  # as after a request

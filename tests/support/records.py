@@ -119,6 +119,8 @@ any_record = st.builds(
     reused=st.booleans(),
     connection=st.integers(-1, 5),
     left_open=st.booleans(),
+    retried=st.booleans(),
+    backend=st.sampled_from(["", "b-1"]),
 )
 """A record with any values whatever, for laws that hold for all of them."""
 

@@ -19,7 +19,7 @@ from loadgen.workload.loader import loads
 from loadgen.workload.sim_script import SimScript
 
 MS = 1_000_000
-LIMIT_S = 3600.0  # virtual: a run that does not end would spin for ever
+LIMIT_S = 600.0  # virtual: a run that does not end would spin for ever
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
 

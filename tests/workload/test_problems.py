@@ -30,14 +30,13 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
         ("failure_pause: yes", ["w.yaml:4: failure_pause: must be a duration such as 250ms, 5s or 2m, got 'yes'"]),
         # transport
         ("transport: 5", ["w.yaml:4: transport: must be a mapping (key: value), got 5"]),
-        ("transport: {http: 2}", [f'w.yaml:4: transport.http: "2": {ELSEWHERE}, it speaks "1.1"']),
-        ("transport: {http: '3'}", [f'w.yaml:4: transport.http: "3": {ELSEWHERE}, it speaks "1.1"']),
-        ("transport: {http: grpc}", [f'w.yaml:4: transport.http: "grpc": {ELSEWHERE}, it speaks "1.1"']),
-        ("transport: {http: '1.0'}", ["w.yaml:4: transport.http: must be \"1.1\", got '1.0'"]),
-        ("transport: {http: true}", ['w.yaml:4: transport.http: must be "1.1", got true']),
+        ("transport: {http: '3'}", [f'w.yaml:4: transport.http: "3": {ELSEWHERE}, it speaks "1.1" and "2"']),
+        ("transport: {http: grpc}", [f'w.yaml:4: transport.http: "grpc": {ELSEWHERE}, it speaks "1.1" and "2"']),
+        ("transport: {http: '1.0'}", ["w.yaml:4: transport.http: must be \"1.1\" or \"2\", got '1.0'"]),
+        ("transport: {http: true}", ['w.yaml:4: transport.http: must be "1.1" or "2", got true']),
         ("transport: {connections: 0}", ["w.yaml:4: transport.connections: must be at least 1, got 0"]),
-        ("transport: {connections: shared}", ["w.yaml:4: transport.connections: must be per-stream or a number of connections, got 'shared'"]),
-        ("transport: {connections: true}", ["w.yaml:4: transport.connections: must be per-stream or a number of connections, got true"]),
+        ("transport: {connections: shared}", ["w.yaml:4: transport.connections: must be per-stream, as-needed or a number of connections, got 'shared'"]),
+        ("transport: {connections: true}", ["w.yaml:4: transport.connections: must be per-stream, as-needed or a number of connections, got true"]),
         ("transport:\n  tls: {verify: 'no'}", ["w.yaml:5: transport.tls.verify: must be true or false, got 'no'"]),
         ("transport:\n  tls: {server_name: ''}", ["w.yaml:5: transport.tls.server_name: must not be empty"]),
         # requests
@@ -83,8 +82,18 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
         ("aborts: []", [f"w.yaml:4: aborts: {ELSEWHERE}"]),
         ("variants: {a: {}}\nrounds: 5", [f"w.yaml:4: variants: {ELSEWHERE}", f"w.yaml:5: rounds: {ELSEWHERE}"]),
         ("transport: {streams_per_connection: 5, windows: {stream: 1MiB}}", [
-            f"w.yaml:4: transport.streams_per_connection: {ELSEWHERE}",
-            f"w.yaml:4: transport.windows: {ELSEWHERE}",
+            'w.yaml:4: transport.streams_per_connection: goes with http: "2"',
+            'w.yaml:4: transport.windows: goes with http: "2"',
+        ]),
+        ("transport: {http: 2, connections: per-stream, streams_per_connection: 5}", [
+            "w.yaml:4: transport.streams_per_connection: goes with connections: as-needed or a number, not with per-stream",
+        ]),
+        ("transport: {http: 2, windows: {stream: 1024, connection: 64KB}}", [
+            "w.yaml:4: transport.windows.stream: must be a size such as 64KiB or 1MiB, got 1024; add a unit: 1024KiB",
+            "w.yaml:4: transport.windows.connection: must be at least 65535B, as large as it is from the start, got 64000B",
+        ]),
+        ("transport: {http: 2, windows: {stream: 2GiB}}", [
+            "w.yaml:4: transport.windows.stream: must be from 1B to 2147483647B, got '2GiB'",
         ]),
     ],
 )  # fmt: skip
