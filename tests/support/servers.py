@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote, as child processes on free ports: nginx, haproxy, uvicorn, hypercorn."""
+"""Servers that nobody here wrote, as child processes on free ports: nginx, haproxy, nghttpx, uvicorn, hypercorn."""
 
 import os
 import shutil
@@ -81,21 +81,40 @@ async def app(scope, receive, send):
 """
 
 
+# An ASGI app that sends a chunk each 30 ms for ever, and appends the moment it hears that the client has left to `gone`.
+ENDLESS_APP: Final = """
+import asyncio, time
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    left = asyncio.ensure_future(receive())
+    while not (await asyncio.wait([left], timeout=0.03))[0]:
+        body = b'data: {"choices":[{"index":0,"delta":{"content":"tok"},"finish_reason":null}]}\\n\\n'
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+    with open("gone", "a") as file:
+        file.write(f"{time.monotonic_ns()}\\n")
+"""
+
+
 @contextmanager
-def asgi_server(kind: str, folder: Path) -> Iterator[int]:
-    """uvicorn or hypercorn serving APP; its port."""
-    (folder / "sse_app.py").write_text(APP)
+def asgi_server(kind: str, folder: Path, app: str = APP, *options: str) -> Iterator[int]:
+    """uvicorn or hypercorn serving an app in ``folder``; its port."""
+    (folder / "sse_app.py").write_text(app)
     port = free_port()
     command = {
-        "uvicorn": ["uvicorn", "sse_app:app", "--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"],
-        "hypercorn": ["hypercorn", "sse_app:app", "--bind", f"127.0.0.1:{port}"],
+        "uvicorn": ["uvicorn", "sse_app:app", "--host", "127.0.0.1", "--port", str(port), "--log-level", "warning", *options],
+        "hypercorn": ["hypercorn", "sse_app:app", "--bind", f"127.0.0.1:{port}", *options],
     }[kind]
     with running([sys.executable, "-m", *command], port, folder):
         yield port
 
 
 @contextmanager
-def nginx(upstream: int, folder: Path, *settings: str) -> Iterator[int]:
+def nginx(upstream: int, folder: Path, *settings: str, listen: str = "") -> Iterator[int]:
     """nginx in front of ``upstream`` with its own defaults plus ``settings`` in the location; its port."""
     program, port = need("nginx"), free_port()
     location = "\n".join(f"            {setting};" for setting in settings)
@@ -107,7 +126,7 @@ http {{
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
     uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
     server {{
-        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{port} {listen};
         location / {{
             proxy_pass http://127.0.0.1:{upstream};
 {location}
@@ -120,8 +139,8 @@ http {{
 
 
 @contextmanager
-def haproxy(upstream: int, folder: Path, *settings: str) -> Iterator[int]:
-    """haproxy in front of ``upstream``, HTTP/1.1 on both sides, with ``settings`` in its defaults; its port."""
+def haproxy(upstream: int, folder: Path, *settings: str, bind: str = "") -> Iterator[int]:
+    """haproxy in front of ``upstream``, HTTP/1.1 to it, with ``settings`` in its defaults; its port."""
     program, port = need("haproxy"), free_port()
     defaults = "\n".join(f"    {setting}" for setting in settings)
     (folder / "haproxy.cfg").write_text(f"""
@@ -134,10 +153,22 @@ defaults
     timeout server 60s
 {defaults}
 frontend f
-    bind 127.0.0.1:{port}
+    bind 127.0.0.1:{port} {bind}
     default_backend b
 backend b
     server s 127.0.0.1:{upstream}
 """)
     with running([program, "-db", "-f", str(folder / "haproxy.cfg")], port, folder):
+        yield port
+
+
+@contextmanager
+def nghttpx(upstream: int, folder: Path) -> Iterator[int]:
+    """nghttpx in front of ``upstream``: HTTP/2 in cleartext on its side, HTTP/1.1 to it; its port."""
+    program, port = need("nghttpx"), free_port()
+    command = [
+        program, f"--frontend=127.0.0.1,{port};no-tls", f"--backend=127.0.0.1,{upstream}", "--workers=1",
+        "--errorlog-file=/dev/stderr", "--conf=/dev/null", "--no-ocsp",
+    ]  # fmt: skip
+    with running(command, port, folder):
         yield port
