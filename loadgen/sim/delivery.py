@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from loadgen.clock import NS_PER_MS, NS_PER_US, Clock, SystemClock
+from loadgen.sim.http2 import StreamOutlet
 from loadgen.sim.outlet import Outlet
 from loadgen.sim.reply import Reply
 from loadgen.sim.scheduler import END_STATES, Job, Scheduler, State
@@ -50,7 +51,7 @@ class Stream:
     """A job with the connection it is sent on. ``over`` is cancelled when nothing more will be written to it."""
 
     job: Job
-    outlet: Outlet
+    outlet: Outlet | StreamOutlet
     reply: Reply
     last_write_ns: int
     over: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -86,7 +87,9 @@ class Delivery:
         self.max_open = max(self.max_open, self.scheduler.open)
         return job
 
-    async def serve(self, job: Job, outlet: Outlet, reply: Reply, wait_for_disconnect: Callable[[], Awaitable[None]]) -> bool:
+    async def serve(
+        self, job: Job, outlet: Outlet | StreamOutlet, reply: Reply, wait_for_disconnect: Callable[[], Awaitable[None]]
+    ) -> bool:
         """Stay with one stream until it is over; True: the connection can be used again.
 
         ``wait_for_disconnect`` is awaited meanwhile, and when it returns the stream is aborted; so it is on cancellation.

@@ -74,12 +74,12 @@ class Request:
 class Connection:
     """Requests of one connection, one after another; no pipelining. Answers go to the outlet."""
 
-    def __init__(self, stream: trio.abc.Stream, outlet: Outlet, *, keep_alive: bool) -> None:
+    def __init__(self, stream: trio.abc.Stream, outlet: Outlet, *, keep_alive: bool, ahead: bytes = b"") -> None:
         self._stream = stream
         self._outlet = outlet
         self._keep_alive = keep_alive
         self._h11 = h11.Connection(h11.SERVER)
-        self._ahead = bytearray()
+        self._ahead = bytearray(ahead)  # read already, for the next request
 
     async def next_request(self) -> Request | None:
         """The next request with its body; None when the client closed between requests.

@@ -26,11 +26,15 @@ from loadgen.sim import chat
 from loadgen.sim.apis import Api, find_api
 from loadgen.sim.delivery import Delivery, LoggedStream
 from loadgen.sim.http import BadRequestError, Connection, Framing, Request
+from loadgen.sim.http2 import PREFACE, Http2Server, Http2Stream, StreamOutlet
 from loadgen.sim.metrics import format_metrics
 from loadgen.sim.outlet import Outlet
 from loadgen.sim.reply import FAULT_MESSAGE, PlainReply, Reply, build_error
 from loadgen.sim.scheduler import Job, Scheduler, State
 from loadgen.workload.sim_script import FaultKind, SimScript
+
+Client = Connection | Http2Stream  # who asked, and may leave
+AnyOutlet = Outlet | StreamOutlet
 
 RETRY_AFTER_S: Final = 1
 PLAIN_EVENTS: Final = 16
@@ -85,24 +89,35 @@ class SimServer:
             task_status.started()
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
-        """Speak HTTP/1 on one connection until either side closes it. Cancellation closes it and aborts its stream."""
+        """Speak on one connection until either side closes it: HTTP/2 if its preface comes, else HTTP/1.
+
+        Cancellation closes it and aborts its streams.
+        """
         outlet = Outlet(stream)
         async with stream, trio.open_nursery() as nursery:
             nursery.start_soon(outlet.run)
-            connection = Connection(stream, outlet, keep_alive=self.script.keep_alive)
             try:
-                while (request := await connection.next_request()) is not None:
-                    if not await self._answer(connection, outlet, request):
-                        break
-                await outlet.drain()
-            except BadRequestError as error:
-                outlet.write(_error(Framing(chunked=False, close=True), error.status, str(error)))
-                await outlet.drain()
+                first = await _read_first(stream)
+                if first.startswith(PREFACE):
+                    limit = self.script.max_concurrent_streams
+                    await Http2Server(stream, outlet, self._answer_stream, max_streams=limit).run(first)
+                else:
+                    await self._speak_http1(stream, outlet, first)
             except trio.BrokenResourceError:
                 pass  # the client left
             finally:
                 outlet.stop()
             nursery.cancel_scope.cancel()
+
+    async def _speak_http1(self, stream: trio.abc.Stream, outlet: Outlet, first: bytes) -> None:
+        connection = Connection(stream, outlet, keep_alive=self.script.keep_alive, ahead=first)
+        try:
+            while (request := await connection.next_request()) is not None:
+                if not await self._answer(connection, outlet, request):
+                    break
+        except BadRequestError as error:
+            outlet.write(_error(Framing(chunked=False, close=True), error.status, str(error)))
+        await outlet.drain()
 
     def streams(self, last: int = REPORTED_STREAMS) -> list[dict[str, Any]]:
         """What GET /sim/streams says: the ``last`` ended streams, oldest first, then the open ones."""
@@ -110,7 +125,15 @@ class SimServer:
         ended = islice(delivery.log, max(len(delivery.log) - last, 0), None)
         return [_report(stream) for stream in (*ended, *delivery.describe_open())]
 
-    async def _answer(self, connection: Connection, outlet: Outlet, request: Request) -> bool:
+    async def _answer_stream(self, stream: Http2Stream, outlet: StreamOutlet, request: Request) -> bool:
+        """One HTTP/2 request; False: its answer stays incomplete."""
+        try:
+            return await self._answer(stream, outlet, request)
+        except BadRequestError as error:
+            outlet.write(_error(request.framing, error.status, str(error)))
+            return True
+
+    async def _answer(self, connection: Client, outlet: AnyOutlet, request: Request) -> bool:
         """Answer one request; False: close the connection afterwards."""
         framing = request.framing
         if request.method == "POST" and (api := find_api(request.path)) is not None:
@@ -137,7 +160,7 @@ class SimServer:
         outlet.write(answer)
         return not framing.close
 
-    async def _generate(self, api: Api, connection: Connection, outlet: Outlet, request: Request) -> bool:
+    async def _generate(self, api: Api, connection: Client, outlet: AnyOutlet, request: Request) -> bool:
         framing = request.framing
         try:
             asked = api.parse(request.body)
@@ -150,7 +173,7 @@ class SimServer:
 
         return await self._stream(connection, outlet, framing, asked.prompt_tokens, asked.max_tokens, build_reply)
 
-    async def _plain(self, connection: Connection, outlet: Outlet, framing: Framing, events: int) -> bool:
+    async def _plain(self, connection: Client, outlet: AnyOutlet, framing: Framing, events: int) -> bool:
         def build_reply(_: Job) -> Reply:
             return PlainReply(framing, stamps=self.script.stamps)
 
@@ -158,8 +181,8 @@ class SimServer:
 
     async def _stream(
         self,
-        connection: Connection,
-        outlet: Outlet,
+        connection: Client,
+        outlet: AnyOutlet,
         framing: Framing,
         prompt_tokens: int,
         max_tokens: int,
@@ -184,6 +207,17 @@ class SimServer:
         else:
             outlet.write(_error(framing, fault.status, FAULT_MESSAGE, "server_error"))
         return not framing.close
+
+
+async def _read_first(stream: trio.abc.Stream) -> bytes:
+    """Enough of a connection to tell which HTTP it speaks; b"" when it was closed unused."""
+    first = b""
+    while len(first) < len(PREFACE) and PREFACE.startswith(first):
+        piece = await stream.receive_some()
+        if not piece:
+            return first
+        first += piece
+    return first
 
 
 def _error(framing: Framing, status: int, message: str, kind: str = "invalid_request_error") -> bytes:

@@ -101,6 +101,7 @@ class SimScript(_Model):
     done: Switch = Field(True, description="send the end mark, such as [DONE]")
     stamps: Switch = Field(True, description="each chunk says when it was sent (CLOCK_MONOTONIC and wall clock, ns)")
     heartbeat: Duration | None = Field(None, gt=0, description="send a comment (or ping event) after so long a silence")
+    max_concurrent_streams: Count = Field(250, description="HTTP/2: streams that a client may have open on one connection")
     keep_alive: Switch = Field(True, description="false: close the connection after each answer")
     faults: tuple[Fault, ...] = Field((), description="what goes wrong, and how often")
     seed: Annotated[int, Field(strict=True)] | None = Field(None, description="null: the seed of the run, or 0")
