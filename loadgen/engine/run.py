@@ -143,7 +143,7 @@ async def generate(
             else dialer_factory(background, clock)
         )
         await gate()
-        pool = ConnectionPool(dialer, plan.transport, background, clock)
+        pool = ConnectionPool(dialer, plan.transport, background, clock, plan.share)
         run = _Run(data, plan, watcher, clock, pool, reads, attention, on_record, exchange_type)
         if interrupts is not None:
             background.start_soon(run.watch_interrupts, interrupts)

@@ -12,7 +12,23 @@ from loadgen.record.metrics import METRICS, tokens_of
 NOT_THE_TARGETS: frozenset[Outcome] = frozenset({Outcome.ABORTED, Outcome.DROPPED, Outcome.CUT})
 
 MAX_DETAILS: Final = 1000
+MAX_CONNECTIONS: Final = 1_000
+OTHER_CONNECTIONS: Final = -1
 OTHER_DETAIL: Final = "(other reasons, each of its own)"
+
+
+@dataclass(slots=True)
+class Carried:
+    """What one connection carried: streams, output events, bytes of answers."""
+
+    streams: int = 0
+    events: int = 0
+    bytes_in: int = 0
+
+    def add(self, other: "Carried") -> None:
+        self.streams += other.streams
+        self.events += other.events
+        self.bytes_in += other.bytes_in
 
 
 @dataclass(slots=True)
@@ -34,6 +50,9 @@ class Results:
     reads: int = 0  # reads that held events
     merged_reads: int = 0  # of them, those that held several
     quality: list[int] = field(default_factory=lambda: [0, 0, 0])
+    connections: dict[int, Carried] = field(default_factory=dict)  # what each connection carried
+    backends: Counter[str] = field(default_factory=Counter)  # streams by who served them, where the workload names the header
+    pairs: Counter[tuple[int, str]] = field(default_factory=Counter)  # streams by connection and backend
 
     @property
     def ended(self) -> int:
@@ -70,11 +89,23 @@ class Results:
         self.merged_reads += record.merged_reads
         self.good += good
         self.quality = [a + b for a, b in zip(self.quality, record.quality, strict=True)]
+        if record.connection >= 0:
+            connection = self._carry(record.connection, Carried(1, record.output_events, record.bytes_in))
+            if record.backend:
+                self.backends[record.backend] += 1
+                self.pairs[connection, record.backend] += 1
         if record.output_events:
             self.bursts.record(record.burst_events)
         if record.usage is not None and record.usage.completion_tokens is not None:
             self.usage_tokens += record.usage.completion_tokens
             self.usage_streams += record.outcome is Outcome.COMPLETED
+
+    def _carry(self, connection: int, carried: Carried) -> int:
+        """The number it is counted under: beyond so many (one per stream, mostly) new ones are not told apart."""
+        if connection not in self.connections and len(self.connections) >= MAX_CONNECTIONS:
+            connection = OTHER_CONNECTIONS
+        self.connections.setdefault(connection, Carried()).add(carried)
+        return connection
 
     def _count_detail(self, outcome: Outcome, text: str, count: int) -> None:
         """Reasons that carry a request id or a time are all different: beyond so many, new ones are not told apart."""
@@ -91,6 +122,10 @@ class Results:
         for metric, hdr in other.metrics.items():
             self.metric(metric).add(hdr)
         self.bursts.add(other.bursts)
+        counted_as = {connection: self._carry(connection, carried) for connection, carried in other.connections.items()}
+        self.backends += other.backends
+        for (connection, backend), count in other.pairs.items():
+            self.pairs[counted_as[connection], backend] += count
         self.events += other.events
         self.bunched_events += other.bunched_events
         self.usage_tokens += other.usage_tokens

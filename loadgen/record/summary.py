@@ -10,6 +10,7 @@ from loadgen.record.hdr import Hdr
 from loadgen.record.health import GeneratorHealth
 from loadgen.record.metrics import METRICS, QUANTILES
 from loadgen.record.results import Results
+from loadgen.record.sharing import describe_backends, describe_connections
 from loadgen.record.slo import evaluate
 from loadgen.record.verdict import decide
 from loadgen.workload.plan import Phase
@@ -70,6 +71,8 @@ def build_summary(
             metric: {**describe(measured.metrics.get(metric)), "meaning": METRICS[metric].meaning} for metric in Metric
         },
         "bunching": _bunching(measured),
+        "connections": describe_connections(measured),
+        "backends": describe_backends(measured),
         "generator": generator,
         "slo": rules,
         "capacity": None,

@@ -98,6 +98,8 @@ def _findings(summary: Mapping[str, Any]) -> list[str]:
         found.append(f"{left_open} streams: the server sent its end mark but did not end the response")
     if suspect := summary["bunching"]["suspect"]:
         found.append(suspect)
+    if (backends := summary.get("backends")) and backends["finding"]:
+        found.append(backends["finding"])
     return found[:8]
 
 

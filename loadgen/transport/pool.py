@@ -14,7 +14,7 @@ from loadgen.transport.dial import Dialed, Dialer
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.http1 import Http1Connection
 from loadgen.transport.http2 import Http2Connection
-from loadgen.workload.plan import Transport
+from loadgen.workload.plan import WHOLE, Share, Transport
 
 ALPN: Final = {"1.1": ("http/1.1",), "2": ("h2",)}
 
@@ -93,8 +93,9 @@ class ConnectionPool:
     ``nursery`` runs the connections' tasks.
     """
 
-    def __init__(self, dialer: Dialer, transport: Transport, nursery: trio.Nursery, clock: Clock) -> None:
+    def __init__(self, dialer: Dialer, transport: Transport, nursery: trio.Nursery, clock: Clock, share: Share = WHOLE) -> None:
         self.opened = 0
+        self._share = share
         self._dialer = dialer
         self._transport = transport
         self._nursery = nursery
@@ -235,15 +236,16 @@ class ConnectionPool:
         return dialed
 
     def _open(self, dialed: Dialed) -> Connection:
+        number = self.opened * self._share.count + self._share.index  # no two processes of a run use the same
         if self._transport.http == "1.1":
-            connection: Connection = Http1Connection(dialed.link, self.opened, self._clock)
+            connection: Connection = Http1Connection(dialed.link, number, self._clock)
         else:
             if dialed.tls_ns is not None and dialed.alpn != "h2":
                 dialed.link.close()
                 said = f"chose {dialed.alpn}" if dialed.alpn else "named no protocol"
                 raise ConnectError(f"the server does not offer HTTP/2 over TLS: ALPN {said}, expected h2", tls=True)
             multiplexed = Http2Connection(
-                dialed.link, self.opened, self._clock, self._transport.windows, self._on_connection_changed
+                dialed.link, number, self._clock, self._transport.windows, self._on_connection_changed
             )
             self._nursery.start_soon(multiplexed.run)
             connection = multiplexed

@@ -629,3 +629,44 @@ def test_a_server_that_never_says_its_settings_gets_one_stream() -> None:
 
 def records_of(run: VirtualRun) -> list[StreamRecord]:
     return sorted(run.records, key=lambda r: r.stream)
+
+
+# ---- backends
+
+
+def test_a_balancer_of_connections_is_found_by_the_header_that_names_the_backend() -> None:
+    peers: list[Peer] = []
+
+    async def talk(peer: Peer) -> None:
+        name = f"replica-{len(peers) % 2}"
+        while True:
+            request = await peer.request()
+            await trio.sleep(0.01)
+            await peer.send(peer.head(request.stream, x_backend=name), data(request.stream, token() + END, end=True))
+
+    target = "url: http://sim/v1/chat/completions, backend_header: X-Backend"
+    run = run_virtual(load(6, "connections: 2", hold="200ms"), handler=h2_script(talk, peers), target=target)
+    backends = run.summary["backends"]
+    assert backends["streams"].keys() == {"replica-0", "replica-1"}
+    assert backends["pinned"]
+    assert "a balancer that works on connections" in backends["finding"]
+    assert run.summary["connections"]["count"] == 2
+
+
+# ---- many
+
+
+def test_a_thousand_aborts_lose_no_connection() -> None:
+    peers: list[Peer] = []
+
+    async def talk(peer: Peer) -> None:
+        while True:
+            request = await peer.request()
+            await peer.send(peer.head(request.stream), data(request.stream, token()))
+
+    more = "timeouts: {first_token: null, idle: null, total: 100ms}"
+    run = run_virtual(load(100, "connections: 4", hold="1s", more=more), handler=h2_script(talk, peers))
+    assert len(run.records) >= 900
+    assert set(outcomes(run)) == {Outcome.TIMEOUT_TOTAL}
+    assert len(peers) == 4
+    assert sum(got.code == CANCEL for peer in peers for got in kinds(peer, f.RST_STREAM)) == len(run.records)
