@@ -11,6 +11,7 @@ from loadgen.clock import NS_PER_MS, NS_PER_S
 from loadgen.cluster.run import check_processes, choose_processes
 from loadgen.engine.calibrate import Calibration, load_calibration
 from loadgen.engine.machine import assess
+from loadgen.engine.stream import describe_abort
 from loadgen.workload.plan import Phase, Plan, Transport
 from loadgen.workload.units import format_duration, write_size
 
@@ -83,6 +84,7 @@ def describe_plan(plan: Plan) -> list[str]:
         f"limit     {'none' if limit is None else f'{limit.streams} open streams, then {limit.when_full}'}",
         f"timeouts  {', '.join(f'{name} {format_duration(ns)}' for name, ns in bounds.items() if ns is not None)}",
         f"takes     {format_duration(plan.load_ns)}, then up to {format_duration(plan.drain_ns)} to drain",
+        *(f"aborts    {policy.share:.0%} of the streams are {describe_abort(policy)}" for policy in plan.aborts),
         *(f"slo       {rule.text}" for rule in plan.slo),
     ]
 

@@ -24,8 +24,9 @@ MAX_RISE_SHARE: Final = 2  # a jump takes at most half of its phase
 LOOK_AHEAD_NS: Final = 100 * NS_PER_MS
 CROWDED_WAIT_NS: Final = 2 * NS_PER_MS
 
-# Ended by the target before its first event: the slot pauses, so that a refusing server is not hammered.
+# Ended before its first event: the slot pauses, so that a server that refuses, or that is left at once, is not hammered.
 _REFUSALS: Final = frozenset({
+    Outcome.ABORTED,
     Outcome.REJECTED, Outcome.HTTP_ERROR, Outcome.CONNECT_ERROR, Outcome.TLS_ERROR, Outcome.RESET, Outcome.GOAWAY,
     Outcome.PROTOCOL_ERROR, Outcome.PROVIDER_ERROR, Outcome.TRUNCATED, Outcome.DROPPED,
 })  # fmt: skip

@@ -23,7 +23,7 @@ from loadgen.record.timeline import Timeline
 from loadgen.transport.exchange import Exchange, Request
 from loadgen.transport.pool import Connection, ConnectionPool, Lease
 from loadgen.transport.receive import Attention
-from loadgen.workload.plan import Plan, RequestKind, Target
+from loadgen.workload.plan import AbortAfter, AbortBy, AbortPolicy, Plan, RequestKind, Target
 from loadgen.workload.units import format_duration
 
 # After the dialect's end mark the message itself should end: haproxy may hold the last chunk for 200 ms, a faulty server
@@ -40,8 +40,9 @@ USER_AGENT: Final = f"loadgen/{__version__}"
 class Life:
     """What a stream's task waits for, and how others make it leave."""
 
-    def __init__(self, attention: Attention) -> None:
+    def __init__(self, attention: Attention, abort: AbortPolicy | None) -> None:
         self.attention = attention
+        self.abort = abort  # how this stream is to be left; None: it is not
         self.lease: Lease | None = None  # a place on a connection
         self.exchange: Exchange | None = None
         self.scope = trio.CancelScope()
@@ -70,7 +71,21 @@ class Life:
         self.exchange = None
         self.ended, self.released, self.sending = trio.Event(), trio.Event(), trio.CancelScope()
 
+    def abort_now(self) -> None:
+        """The moment of its policy has come. After the end of the stream it changes nothing."""
+        if not self.ended.is_set():
+            assert self.abort is not None
+            self.leave(Outcome.ABORTED, describe_abort(self.abort))
+            self.attention.noticed = True
+
     # ---- what the exchange tells
+
+    def on_head(self) -> None:
+        if self.abort is not None and self.abort.after is AbortAfter.HEADERS:
+            self.abort_now()
+
+    def on_tokens(self) -> None:
+        self.abort_now()
 
     def on_first_token(self) -> None:
         if not self.scope.cancel_called:
@@ -84,6 +99,20 @@ class Life:
     def on_released(self) -> None:
         self.released.set()
         self.attention.noticed = True
+
+
+def describe_abort(policy: AbortPolicy) -> str:
+    """``left after 20 tokens by close``."""
+    match policy.after:
+        case AbortAfter.TOKENS:
+            when = f"after {policy.amount} token{'s' if policy.amount != 1 else ''}"
+        case AbortAfter.TIME:
+            when = f"{format_duration(policy.amount)} after the request was sent"
+        case AbortAfter.HEADERS:
+            when = "after the response head"
+        case AbortAfter.SENT:
+            when = "once the request was sent"
+    return f"left {when} by {policy.by}"
 
 
 @dataclass(slots=True)
@@ -137,7 +166,7 @@ class StreamRunner:
         """
         record.started_ns = self._clock.now_ns()
         self._collector.stream_started(record)
-        life = Life(self._attention)
+        life = Life(self._attention, self._draw_abort(rng))
         self.open.add(life)
         try:
             with life.scope:
@@ -256,6 +285,8 @@ class StreamRunner:
         timeline = Timeline(self._collector.itl_sink(record.phase), self._bounded_width)
         exchange = self._exchange_type(self._dialect, self._dialect.reader(), timeline, life)
         life.exchange = exchange
+        if life.abort is not None and life.abort.after is AbortAfter.TOKENS:
+            exchange.tell_at = life.abort.amount
         first_token_ns = self._plan.timeouts.first_token_ns
         life.set_deadline(
             life.first_token_deadline,
@@ -269,8 +300,36 @@ class StreamRunner:
             with trio.move_on_after(LAST_WORDS_S):
                 await life.ended.wait()
             exchange.lose(Outcome.RESET, f"while the request was being sent: {error}", self._clock.now_ns())
-        await self._wait_for_end(life, exchange)
+        await self._wait_as_asked(life, exchange)
         return exchange
+
+    async def _wait_as_asked(self, life: Life, exchange: Exchange) -> None:
+        """Wait until the stream has ended, or leave it when its policy says so; that of tokens and head comes by itself."""
+        abort = life.abort
+        match None if abort is None else abort.after:
+            case AbortAfter.SENT:
+                life.abort_now()
+                await trio.lowlevel.checkpoint()
+            case AbortAfter.TIME:
+                assert abort is not None
+                with trio.move_on_after(abort.amount / NS_PER_S) as patience:
+                    await self._wait_for_end(life, exchange)
+                if patience.cancelled_caught:
+                    life.abort_now()
+                    await trio.lowlevel.checkpoint()
+                return
+        await self._wait_for_end(life, exchange)
+
+    def _draw_abort(self, rng: Random) -> AbortPolicy | None:
+        """Which policy this stream falls under. Without policies nothing is drawn."""
+        if not self._plan.aborts:
+            return None
+        at = rng.random()
+        for policy in self._plan.aborts:
+            at -= policy.share
+            if at < 0:
+                return policy
+        return None
 
     async def _wait_for_end(self, life: Life, exchange: Exchange) -> None:
         """Sleep until the stream has ended; once per idle timeout look whether it has fallen silent."""
@@ -303,6 +362,8 @@ class StreamRunner:
             if self._target.backend_header is not None:
                 record.backend = exchange.response_header(self._target.backend_header) or ""
         if life.lease is not None:
+            if record.outcome is Outcome.ABORTED and life.abort is not None and life.abort.by is AbortBy.RESET:
+                self._pool.reset_on_close(life.lease)
             self._pool.release(life.lease, exchange)
         life.exchange = life.lease = None  # they know each other: left alone, only the cyclic collector would free them
         self._on_record(record)

@@ -47,7 +47,13 @@ class Request:
 class LifeListener(Protocol):
     """Hears what the stream's task waits for. Called from inside ``feed``; must not block or raise."""
 
+    def on_head(self) -> None: ...
+
     def on_first_token(self) -> None: ...
+
+    def on_tokens(self) -> None:
+        """As many output events have come as ``Exchange.tell_at`` says."""
+        ...
 
     def on_end(self) -> None:
         """No more events will count: end mark, end of message, or failure."""
@@ -66,9 +72,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_learned_at", "_listener",
-        "_misses", "_parser", "_quote", "_reader", "_reason", "_wire_bytes", "end_ns", "ended", "released", "repeat", "status",
-        "timeline", "unprocessed",
+        "_body_ns", "_broken", "_decoder", "_dialect", "_error", "_events", "_head_ns", "_header", "_learned_at",
+        "_listener", "_misses", "_parser", "_quote", "_reader", "_reason", "_wire_bytes", "end_ns", "ended", "released",
+        "repeat", "status", "tell_at", "timeline", "unprocessed",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, reader: Reader, timeline: Timeline, listener: LifeListener) -> None:
@@ -78,6 +84,7 @@ class Exchange:
         self.ended = False
         self.released = False
         self.repeat: Repeat | None = None
+        self.tell_at = 0  # output events after which the listener wants to hear; 0: it does not
         self.unprocessed = False  # the peer says that it has not begun to work on the request: it may be sent again
         self._dialect = dialect
         self._reader = reader
@@ -127,6 +134,7 @@ class Exchange:
         content_type = (header("content-type") or "").partition(";")[0].strip().lower()
         self._events = 200 <= status < 300 and content_type in {"", self._dialect.content_type}
         self._decoder = content_decoder(header("content-encoding"))
+        self._listener.on_head()
 
     def on_body(self, body: bytes, at_ns: int, since_ns: int, *, kernel: bool, newest: bool = True) -> None:
         """Body bytes, free of transfer coding, that arrived at ``at_ns`` at the latest and not before ``since_ns``.
@@ -247,6 +255,8 @@ class Exchange:
                 timeline.output(at_ns, quality)
                 if first:
                     self._listener.on_first_token()
+                if self.tell_at == len(timeline.outputs):
+                    self._listener.on_tokens()
             else:
                 timeline.other(at_ns)
             if bits & _END_BITS:
@@ -259,7 +269,7 @@ class Exchange:
         seen = self.timeline.events
         self._misses = self._misses + 1 if seen == self._learned_at + 1 else 0
         self._learned_at = seen
-        if self._misses < MAX_MISSES:
+        if self._misses < MAX_MISSES and self.tell_at <= len(self.timeline.outputs):
             self.repeat = self.timeline.repeats_of(body, self._dialect.text_keys)
 
     def _end_repeat(self) -> None:

@@ -23,7 +23,7 @@ class Http1Connection:
     ``usable``: idle, open, all of the last request sent, and fit for another one.
     """
 
-    __slots__ = ("_clock", "_exchange", "_framing", "_link", "_open", "_repeat", "_sending", "number", "streams")
+    __slots__ = ("_by_reset", "_clock", "_exchange", "_framing", "_link", "_open", "_repeat", "_sending", "number", "streams")
 
     limit: Final = 1  # exchanges at a time, known from the start
     settled: Final = _SETTLED
@@ -34,6 +34,7 @@ class Http1Connection:
         self._link = link
         self._clock = clock
         self._open = True
+        self._by_reset = False
         self._sending = False  # stays True for good when a send was cancelled
         self._exchange: Exchange | None = None
         self._framing = ResponseParser()
@@ -65,6 +66,10 @@ class Http1Connection:
         if not exchange.released:
             self.close()
 
+    def reset_on_close(self) -> None:
+        """Close by RST, not FIN."""
+        self._by_reset = True
+
     async def finish(self) -> None:
         """Close; there is nothing to be said."""
         self.close()
@@ -72,7 +77,10 @@ class Http1Connection:
     def close(self) -> None:
         self._open = False
         self._repeat = None
-        self._link.close()
+        if self._by_reset:
+            self._link.close_with_reset()
+        else:
+            self._link.close()
 
     # ---- the link's sink
 

@@ -141,6 +141,9 @@ class Http2Connection:
             self._link.close()
         self.settled.set()
 
+    def reset_on_close(self) -> None:
+        """The connection is others', too: leaving a stream is RST_STREAM anyway."""
+
     async def finish(self) -> None:
         """Say goodbye (GOAWAY) after what waits to be sent, RST_STREAM mostly, and close; takes a second at most."""
         if self._open:

@@ -43,6 +43,8 @@ class Connection(Protocol):
 
     def leave(self, exchange: Exchange) -> None: ...
 
+    def reset_on_close(self) -> None: ...
+
     def close(self) -> None: ...
 
     async def finish(self) -> None: ...
@@ -160,6 +162,11 @@ class ConnectionPool:
         carrier.connection.close()
         carrier.connection = lease.connection = None
         carrier.working -= 1
+
+    def reset_on_close(self, lease: Lease) -> None:
+        """Should the release of this place close its connection, then by RST."""
+        if lease.connection is not None:
+            lease.connection.reset_on_close()
 
     def release(self, lease: Lease, exchange: Exchange | None) -> None:
         """Give the place back; what is left of the exchange is of no interest any more."""

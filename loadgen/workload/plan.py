@@ -162,6 +162,32 @@ class Limit:
     when_full: WhenFull = WhenFull.QUEUE
 
 
+class AbortAfter(StrEnum):
+    """What a stream that is to be left waits for."""
+
+    TOKENS = "tokens"  # so many output events
+    TIME = "time"  # since its request was sent
+    HEADERS = "headers"  # the response head
+    SENT = "sent"  # the request is out: during prefill, mostly
+
+
+class AbortBy(StrEnum):
+    """How a stream is left. On HTTP/2 both are RST_STREAM CANCEL, for the connection is others', too."""
+
+    CLOSE = "close"  # FIN
+    RESET = "reset"  # RST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortPolicy:
+    """So large a ``share`` of the streams is left; ``amount`` is tokens or ns, 0 where nothing is counted."""
+
+    share: float
+    after: AbortAfter
+    amount: int = 0
+    by: AbortBy = AbortBy.CLOSE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """How long a stream may take; None: no such timeout.
@@ -192,6 +218,7 @@ class Plan:
     timeouts: Timeouts
     failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
     slo: tuple[SloRule, ...]
+    aborts: tuple[AbortPolicy, ...] = ()
     secrets: frozenset[str] = frozenset()  # to be masked in whatever the target says
     share: Share = WHOLE
 

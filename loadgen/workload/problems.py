@@ -12,7 +12,6 @@ from loadgen.workload.fields import describe
 
 # In the format, not in this version: never ignored. `*` stands for a list's item.
 NOT_YET: Final = frozenset({
-    "aborts",
     "variants",
     "rounds",
     "target.metrics",

@@ -15,6 +15,7 @@ from loadgen.workload.lengths import Fixed, Uniform
 from loadgen.workload.masking import credentials_of, mask_named, mask_url, mask_values
 from loadgen.workload.plan import Limit, PhaseKind, Plan, RequestKind, Target, Timeouts
 from loadgen.workload.sections import (
+    AbortSpec,
     LimitSpec,
     PhaseSpec,
     RequestSpec,
@@ -56,6 +57,7 @@ class Workload(Section):
     drain: Duration = Field(default=30_000_000_000, description="open streams may end by themselves this long after the load")
     timeouts: TimeoutsSpec = TimeoutsSpec()
     failure_pause: Duration = Field(default=250_000_000, description="a slot whose stream failed before its first event waits")
+    aborts: tuple[AbortSpec, ...] = Field(default=(), description="which streams are left, and when")
     slo: tuple[Rule, ...] = ()
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
@@ -76,6 +78,13 @@ class Workload(Section):
         if requests and not any(request.weight for request in requests):
             raise ValueError("has weights of 0 only: give at least one entry a weight above 0")
         return requests
+
+    @field_validator("aborts")
+    @classmethod
+    def _leaves_no_more_than_all(cls, aborts: tuple[AbortSpec, ...]) -> tuple[AbortSpec, ...]:
+        if (total := sum(abort.share for abort in aborts)) > 1 + 1e-9:
+            raise ValueError(f"has shares of {total:.0%} together: a stream is left once, so they must not exceed 100%")
+        return aborts
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
@@ -144,6 +153,7 @@ class Workload(Section):
             ),
             failure_pause_ns=self.failure_pause,
             slo=self.slo,
+            aborts=tuple(abort.to_policy() for abort in self.aborts),
             secrets=self._origin.secrets | credentials_of(self.target.headers),
         )
 

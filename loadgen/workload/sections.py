@@ -35,10 +35,10 @@ from loadgen.workload.fields import (
     several,
 )  # fmt: skip
 from loadgen.workload.lengths import LengthField
-from loadgen.workload.plan import Phase, PhaseKind, Prompt, Tls, Transport, WhenFull, Windows
+from loadgen.workload.plan import AbortAfter, AbortBy, AbortPolicy, Phase, PhaseKind, Prompt, Tls, Transport, WhenFull, Windows
 from loadgen.workload.prompts import CharactersPrompt, TextPrompt
 from loadgen.workload.sim_script import SimScript
-from loadgen.workload.units import Duration, write_duration
+from loadgen.workload.units import Duration, Share, write_duration
 
 _HTTP2_ONLY: Final = ("streams_per_connection", "windows")
 DEFAULT_PROMPT: Final = "Say hello."
@@ -244,6 +244,42 @@ class PhaseSpec(_Choice):
 class LimitSpec(Section):
     streams: Count
     when_full: WhenFull = WhenFull.QUEUE
+
+
+class AfterSpec(_Choice):
+    """``after: headers`` and ``after: sent`` are words; the others carry how much."""
+
+    tokens: Count | None = None
+    time: Positive | None = None
+    headers: Literal[True] | None = None
+    sent: Literal[True] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_word(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            if data not in {AbortAfter.HEADERS, AbortAfter.SENT}:
+                raise ValueError(f"must be headers, sent, {{tokens: 20}} or {{time: 300ms}}, got {describe(data)}")
+            return {data: True}
+        return data
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if len(given := self._given(*AbortAfter)) != 1:
+            raise ValueError(f"must have exactly one of tokens, time, headers, sent, got {' and '.join(given) or 'none'}")
+        return self
+
+
+class AbortSpec(Section):
+    share: Share = Field(gt=0, description="of all streams")
+    after: AfterSpec
+    by: AbortBy = AbortBy.CLOSE
+
+    def to_policy(self) -> AbortPolicy:
+        after = self.after
+        (kind,) = after._given(*AbortAfter)  # noqa: SLF001 - a section of ours
+        amount = getattr(after, kind)
+        return AbortPolicy(share=self.share, after=AbortAfter(kind), amount=0 if amount is True else amount, by=self.by)
 
 
 class TimeoutsSpec(Section):

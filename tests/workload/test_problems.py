@@ -25,7 +25,7 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
         ("seed: '7'", ["w.yaml:4: seed: must be a whole number, got '7'; leave the quotes out"]),
         ("seed: 1.5", ["w.yaml:4: seed: must be a whole number, got 1.5"]),
         ("drian: 5s", ["w.yaml:4: drian: unknown key; did you mean drain?"]),
-        ("zzz: 5s", ["w.yaml:4: zzz: unknown key; there are loadgen, name, seed, target, transport, requests, load, limit, drain, timeouts, failure_pause, slo"]),
+        ("zzz: 5s", ["w.yaml:4: zzz: unknown key; there are loadgen, name, seed, target, transport, requests, load, limit, drain, timeouts, failure_pause, aborts, slo"]),
         ("drain: 30", ["w.yaml:4: drain: must be a duration such as 250ms, 5s or 2m, got 30; add a unit: 30s"]),
         ("failure_pause: yes", ["w.yaml:4: failure_pause: must be a duration such as 250ms, 5s or 2m, got 'yes'"]),
         # transport
@@ -79,7 +79,18 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
             'w.yaml:7: slo.2: must be a rule such as "ttft p99 < 2s", got 5',
         ]),
         # of the format, but of later versions
-        ("aborts: []", [f"w.yaml:4: aborts: {ELSEWHERE}"]),
+        ("aborts: [{share: 60%, after: sent}, {share: 50%, after: headers}]", [
+            "w.yaml:4: aborts: has shares of 110% together: a stream is left once, so they must not exceed 100%",
+        ]),
+        ("aborts: [{share: 10%, after: now}]", [
+            "w.yaml:4: aborts.0.after: must be headers, sent, {tokens: 20} or {time: 300ms}, got 'now'",
+        ]),
+        ("aborts: [{share: 10%, after: {tokens: 2, time: 1s}}]", [
+            "w.yaml:4: aborts.0.after: must have exactly one of tokens, time, headers, sent, got tokens and time",
+        ]),
+        ("aborts: [{share: 10%, after: {tokens: 2}, by: phone}]", [
+            "w.yaml:4: aborts.0.by: must be close or reset, got 'phone'",
+        ]),
         ("variants: {a: {}}\nrounds: 5", [f"w.yaml:4: variants: {ELSEWHERE}", f"w.yaml:5: rounds: {ELSEWHERE}"]),
         ("transport: {streams_per_connection: 5, windows: {stream: 1MiB}}", [
             'w.yaml:4: transport.streams_per_connection: goes with http: "2"',
