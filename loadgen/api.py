@@ -29,6 +29,7 @@ from loadgen.report.files import (
     write_intervals,
     write_json,
 )
+from loadgen.report.junit import write_junit
 from loadgen.report.progress import Silent
 from loadgen.workload import loader
 from loadgen.workload.plan import Plan
@@ -85,6 +86,8 @@ def run(
         write_json(folder / "summary.json", summary)
         write_intervals(folder / "intervals.csv", recorder.intervals)
         write_hgrm_files(folder, recorder.measured().metrics)
+        if summary["slo"]:
+            write_junit(folder / "junit.xml", summary)
     return RunResult(summary=summary, folder=folder)
 
 
