@@ -3,6 +3,7 @@
 LoadgenError
 ├── WorkloadError      the user's file or command line: a list of problems, each with its place   (exit 2)
 ├── OutputError        the run's files cannot be written: no such folder, no room on the disk            (exit 2)
+├── RunFolderError     a run's files cannot be read, or the runs cannot be compared                         (exit 2)
 ├── WireError          the peer sent bytes that its protocol forbids: a code, a place, a quotation
 └── ConnectError       no usable connection: refused, unresolvable, timed out, TLS refused
 """
@@ -66,6 +67,10 @@ class WorkloadError(LoadgenError):
 
 class OutputError(LoadgenError):
     """The run's files cannot be written."""
+
+
+class RunFolderError(LoadgenError):
+    """A run's files are missing or damaged, or say that these runs should not be compared."""
 
 
 class GeneratorError(LoadgenError):

@@ -12,6 +12,7 @@ import typer
 
 from loadgen.cli.calibrate import calibrate
 from loadgen.cli.check import check
+from loadgen.cli.compare import compare
 from loadgen.cli.run import run
 from loadgen.cli.serve import serve
 from loadgen.errors import LoadgenError, WorkloadError
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(check)
+app.command()(compare)
 app.command()(serve)
 app.command()(calibrate)
 

@@ -102,6 +102,12 @@ class Hdr:
         clipped = np.clip(np.array([round(value_ns)], dtype=np.int64), LOWEST_NS, HIGHEST_NS)
         return int(self.counts[int(_indexes(clipped)[0]) + 1 :].sum())
 
+    def buckets(self) -> tuple[Counts, Counts]:
+        """The filled buckets in ascending order: the highest value (ns) of each, within [min, max], and its count."""
+        filled = np.flatnonzero(self.counts)
+        highest = np.array([_highest_equivalent(int(index)) for index in filled], dtype=np.int64)
+        return np.clip(highest, self.min, self.max), self.counts[filled]
+
     def to_hdrh(self) -> Any:
         """A ``hdrh.histogram.HdrHistogram`` with the same content."""
         return self._copy_to(HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS))

@@ -11,6 +11,7 @@ nanosecond histograms). Tags are ``metric`` or ``variant.metric``.
 """
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
@@ -56,21 +57,42 @@ def read_hlog(path: Path) -> dict[str, Hdr]:
     A last line that was cut off (the writer was killed) is left out. ValueError: another line is no interval log line.
     """
     found: dict[str, Hdr] = {}
+    for tag, hdr in _read_intervals(path):
+        found.setdefault(tag, Hdr()).add(hdr)
+    return found
+
+
+def read_blocks(path: Path, tag: str, *, most: int) -> list[Hdr]:
+    """The intervals of one tag in their order; where there are more than ``most``, as many neighbours added up as it takes.
+
+    Errors as of ``read_hlog``; lines of other tags are not looked into.
+    """
+    mark = f"Tag={tag},"
+    with path.open(encoding="utf-8") as file:
+        total = sum(line.startswith(mark) for line in file)
+    each = max(-(-total // most), 1)
+    blocks: list[Hdr] = []
+    for number, (_, hdr) in enumerate(_read_intervals(path, mark)):
+        if number % each:
+            blocks[-1].add(hdr)
+        else:
+            blocks.append(hdr)
+    return blocks
+
+
+def _read_intervals(path: Path, mark: str = "") -> Iterator[tuple[str, Hdr]]:
+    """Tag and histogram of each line that begins with ``mark``."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
-        if line.startswith(("#", '"')) or not line.strip():
+        if line.startswith(("#", '"')) or not line.strip() or not line.startswith(mark):
             continue
         try:
-            tag, hdr = _parse_interval(line.rstrip("\r\n"))
+            interval = _parse_interval(line.rstrip("\r\n"))
         except ValueError as error:
             if number == len(lines) and not line.endswith("\n"):
-                break
+                return
             raise ValueError(f"{path}:{number}: {error}") from error
-        if tag in found:
-            found[tag].add(hdr)
-        else:
-            found[tag] = hdr
-    return found
+        yield interval
 
 
 def _parse_interval(line: str) -> tuple[str, Hdr]:

@@ -8,7 +8,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from loadgen.record.hdr import DIGITS, HIGHEST_NS, LOWEST_NS, Hdr
-from loadgen.record.hlog import HlogWriter, read_hlog
+from loadgen.record.hlog import HlogWriter, read_blocks, read_hlog
 
 STARTED_NS = 1_754_470_000_123_000_000
 
@@ -122,3 +122,17 @@ def test_each_line_is_on_its_way_at_once(tmp_path: Path) -> None:
 def test_tags_that_would_break_the_format_are_refused(tmp_path: Path, tag: str) -> None:
     with pytest.raises(ValueError, match="tag"):
         write(tmp_path / "x.hlog", (tag, 0.0, 1.0, hdr_of(5)))
+
+
+def test_blocks_are_one_tags_intervals_and_neighbours_where_there_are_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "x.hlog"
+    lines = [(tag, float(second), 1.0, hdr_of(second + 1)) for second in range(7) for tag in ("itl", "ttft")]
+    write(path, *lines)
+    assert [(block.min, block.count) for block in read_blocks(path, "itl", most=10)] == [(n, 1) for n in range(1, 8)]
+    assert [(b.min, b.max, b.count) for b in read_blocks(path, "itl", most=3)] == [(1, 3, 3), (4, 6, 3), (7, 7, 1)]
+    assert read_blocks(path, "tls", most=3) == []
+    path.write_text(path.read_text() + "Tag=itl,7.000,1.0")  # killed
+    assert len(read_blocks(path, "itl", most=10)) == 7
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(ValueError, match=r":18: expected "):
+        read_blocks(path, "itl", most=10)
