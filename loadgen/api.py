@@ -6,20 +6,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 from loadgen import __version__
 from loadgen.clock import SystemClock
 from loadgen.cluster import run as cluster
-from loadgen.cluster.run import check_processes, choose_processes
+from loadgen.cluster.run import check_processes, choose_processes, most_processes
 from loadgen.engine import run as engine
+from loadgen.engine.capacity import MAX_HOLDS, Search, Step, describe_capacity
 from loadgen.engine.run import RunData
 from loadgen.engine.watch import Observer
 from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal, start_journal
-from loadgen.record.recorder import Recorder
+from loadgen.record.recorder import Interval, Recorder
+from loadgen.record.results import Results
+from loadgen.record.slo import evaluate, is_clear
 from loadgen.record.summary import build_summary
 from loadgen.report.files import (
     build_manifest,
@@ -31,8 +34,11 @@ from loadgen.report.files import (
 )
 from loadgen.report.progress import Silent
 from loadgen.workload import loader
-from loadgen.workload.plan import Plan
+from loadgen.workload.plan import Capacity, Plan
 from loadgen.workload.schema import Workload
+
+# Streams that were counted by a process which died may have numbers beyond those that ended.
+STREAM_NUMBERS_APART: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +83,13 @@ def run(
         journal = folder / "journal.jsonl"
         start_journal(journal, {"name": plan.name, "loadgen": __version__})
         with (folder / "histograms.hlog").open("w", encoding="ascii") as log_file:
-            recorder = Recorder(plan.phases, SystemClock.now_ns(), HlogWriter(log_file, started_wall_ns))
-            data = trio.run(_execute, plan, processes, recorder, observer or Silent(), journal)
-        summary = summarise(data, recorder)
+            hlog = HlogWriter(log_file, started_wall_ns)
+            go = _Runs(processes, observer or Silent(), hlog, journal)
+            summary, recorder = _run_once(plan, go) if plan.capacity is None else _search_capacity(plan, plan.capacity, go)
         manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
         write_json(folder / "manifest.json", manifest)
         write_json(folder / "summary.json", summary)
-        write_intervals(folder / "intervals.csv", recorder.intervals)
+        write_intervals(folder / "intervals.csv", go.intervals)
         write_hgrm_files(folder, recorder.measured().metrics)
     return RunResult(summary=summary, folder=folder)
 
@@ -104,6 +110,68 @@ def summarise(data: RunData, recorder: Recorder) -> dict[str, Any]:
         interrupted=data.interrupted,
         unreachable=data.unreachable,
     )
+
+
+class _Runs:
+    """Runs plans into one folder, one after another. ``intervals`` are those of all."""
+
+    def __init__(self, processes: int, observer: Observer, hlog: HlogWriter, journal: Path) -> None:
+        self.observer = observer
+        self.intervals: list[Interval] = []
+        self._processes = processes
+        self._hlog = hlog
+        self._journal = journal
+        self._begin_ns = SystemClock.now_ns()
+
+    def run(self, plan: Plan) -> tuple[RunData, Recorder]:
+        recorder = Recorder(plan.phases, self._begin_ns, self._hlog)
+        processes = min(self._processes, most_processes(plan))
+        data = trio.run(_execute, plan, processes, recorder, self.observer, self._journal)
+        self.intervals += recorder.intervals
+        return data, recorder
+
+
+def _run_once(plan: Plan, runs: _Runs) -> tuple[dict[str, Any], Recorder]:
+    data, recorder = runs.run(plan)
+    return summarise(data, recorder), recorder
+
+
+def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str, Any], Recorder]:
+    """Level after level; the summary is that of the greatest good one (of the last one, if none was)."""
+    search, steps = Search(asked.lowest, asked.highest), list[Step]()
+    shown: tuple[dict[str, Any], Recorder] | None = None
+    streams_so_far = 0
+    while (streams := search.next()) is not None:
+        total, holds = Results(), 0
+        while True:
+            data, recorder = runs.run(plan.level(streams, first_stream=streams_so_far))
+            streams_so_far += recorder.everything().started + STREAM_NUMBERS_APART
+            holds += 1
+            total.merge(recorder.measured())
+            over = data.interrupted or bool(data.unreachable)
+            if over or holds == MAX_HOLDS or is_clear(plan.slo, total):
+                break
+        summary = summarise(data, recorder)
+        if over:
+            summary["capacity"] = describe_capacity(search, steps)
+            return summary, recorder
+        step = Step(
+            streams=streams,
+            holds=holds,
+            results=total,
+            output_events_per_s=recorder.output_events_per_s(),
+            rules=evaluate(plan.slo, total),
+            invalid=summary["generator"]["reasons"],
+        )
+        steps.append(step)
+        search.tell(streams, good=not step.broke)
+        runs.observer.on_level(f"{streams} streams: {'; '.join(step.broke) or 'every SLO holds'}")
+        if shown is None or (not step.broke and streams >= search.low):
+            shown = summary, recorder
+    assert shown is not None
+    summary, recorder = shown
+    summary["capacity"] = describe_capacity(search, steps)
+    return summary, recorder
 
 
 async def _execute(plan: Plan, processes: int, recorder: Recorder, observer: Observer, journal: Path) -> RunData:

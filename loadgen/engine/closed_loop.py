@@ -164,7 +164,8 @@ class ClosedLoop:
 
     def _new_record(self, intended_ns: int) -> StreamRecord:
         share = self._plan.share
-        stream, self._streams = self._streams * share.count + share.index, self._streams + 1
+        stream = self._plan.first_stream + self._streams * share.count + share.index
+        self._streams += 1
         return StreamRecord(stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns)
 
     async def _pause(self, *, refused: bool) -> None:

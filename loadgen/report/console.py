@@ -35,6 +35,8 @@ def render(summary: Mapping[str, Any], folder: str) -> RenderableType:
         parts.append(_metrics(summary))
     if summary["slo"]:
         parts.append(_slo(summary))
+    if summary["capacity"] is not None:
+        parts.append(_capacity(summary["capacity"]))
     parts += [Text(line, style="yellow") for line in _findings(summary)]
     if summary["tokens"]["events"]:
         parts.append(_generator(summary))
@@ -73,6 +75,33 @@ def _metrics(summary: Mapping[str, Any]) -> Table:
             values = [_ms(metric[column]) for column in _COLUMNS]
             table.add_row(name, str(metric["count"]), *values, metric["meaning"])
     return table
+
+
+def _capacity(capacity: Mapping[str, Any]) -> Group:
+    """The answer, and the curve it rests on, in order of the streams."""
+    if not capacity["steps"]:
+        return Group(Text("capacity: no level was held to its end"))
+    low, high = capacity["low"], capacity["high"]
+    answer = f"capacity: {low} streams" if low else f"capacity: below {high} streams"
+    if high is None:
+        answer += " at least: every SLO held up to there"
+    elif low:
+        answer += f"; at {high} broke {capacity['limited_by']}"
+    else:
+        answer += f"; broke {capacity['limited_by']}"
+    if capacity["recovered"] is not None:
+        answer += "; it recovered after more" if capacity["recovered"] else "; it did not recover after more"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("streams", "ttft p50", "ttft p99", "itl p50", "itl p99", "events/s", "goodput"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=20)
+    for step in sorted(capacity["steps"], key=lambda step: step["streams"]):
+        values = (step["ttft_p50_ms"], step["ttft_p99_ms"], step["itl_p50_ms"], step["itl_p99_ms"])
+        shown = ["-" if value is None else _ms(value) for value in values]
+        goodput = "-" if step["goodput"] is None else f"{step['goodput']:.0%}"
+        broke = "; ".join(step["broke"]) or "ok"
+        table.add_row(str(step["streams"]), *shown, f"{step['events_per_s']:,.0f}", goodput, broke)
+    return Group(Text(answer, style="bold"), table)
 
 
 def _slo(summary: Mapping[str, Any]) -> Table:

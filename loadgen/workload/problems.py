@@ -18,7 +18,6 @@ NOT_YET: Final = frozenset({
     "load.*.arrivals",
     "load.*.rate",
     "load.*.process",
-    "load.*.capacity",
 })  # fmt: skip
 
 # What to do about a key that must be there.

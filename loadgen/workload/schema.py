@@ -72,6 +72,23 @@ class Workload(Section):
             raise ValueError("has warm-up only, so nothing would be measured: add a phase such as {hold: 60s, streams: 50}")
         return load
 
+    @model_validator(mode="after")
+    def _capacity_stands_alone(self) -> Self:
+        for index, phase in enumerate(self.load):
+            if phase.capacity is None:
+                continue
+            place = ("load", index, "capacity")
+            if len(self.load) > 1:
+                raise several("Workload", [(place, "must be the only phase: each of its levels warms up by itself", None)])
+            if not self.slo:
+                raise several("Workload", [(place, 'needs slo, such as ["ttft p99 < 2s"]: capacity is where one breaks', None)])
+            if self.limit is not None and self.limit.streams < phase.capacity.highest:
+                message = (
+                    f"searches up to {phase.capacity.highest} streams, but limit.streams lets {self.limit.streams} be open"
+                )
+                raise several("Workload", [(place, message, None)])
+        return self
+
     @field_validator("requests")
     @classmethod
     def _asks_something(cls, requests: tuple[RequestSpec, ...]) -> tuple[RequestSpec, ...]:
@@ -153,6 +170,7 @@ class Workload(Section):
             ),
             failure_pause_ns=self.failure_pause,
             slo=self.slo,
+            capacity=None if self.load[-1].capacity is None else self.load[-1].capacity.to_capacity(),
             aborts=tuple(abort.to_policy() for abort in self.aborts),
             secrets=self._origin.secrets | credentials_of(self.target.headers),
         )
