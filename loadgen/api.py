@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from loadgen.record.journal import Journal, start_journal
 from loadgen.record.recorder import Interval, Recorder
 from loadgen.record.results import Results
 from loadgen.record.slo import evaluate, is_clear
-from loadgen.record.summary import build_summary
+from loadgen.record.summary import build_summary, merge_variants
 from loadgen.report.files import (
     build_manifest,
     make_folder,
@@ -85,12 +85,18 @@ def run(
         with (folder / "histograms.hlog").open("w", encoding="ascii") as log_file:
             hlog = HlogWriter(log_file, started_wall_ns)
             go = _Runs(processes, observer or Silent(), hlog, journal)
-            summary, recorder = _run_once(plan, go) if plan.capacity is None else _search_capacity(plan, plan.capacity, go)
+            if workload.variants:
+                summary, recorders = _run_variants(workload, go)
+            elif plan.capacity is not None:
+                summary, recorders = _search_capacity(plan, plan.capacity, go)
+            else:
+                summary, recorders = _run_once(plan, go)
         manifest = build_manifest(workload.masked, seed=plan.seed, version=__version__, started_at=summary["started_at"])
         write_json(folder / "manifest.json", manifest)
         write_json(folder / "summary.json", summary)
         write_intervals(folder / "intervals.csv", go.intervals)
-        write_hgrm_files(folder, recorder.measured().metrics)
+        for variant, recorder in recorders.items():
+            write_hgrm_files(folder, recorder.measured().metrics, prefix=f"{variant}." if variant else "")
     return RunResult(summary=summary, folder=folder)
 
 
@@ -123,20 +129,51 @@ class _Runs:
         self._journal = journal
         self._begin_ns = SystemClock.now_ns()
 
-    def run(self, plan: Plan) -> tuple[RunData, Recorder]:
-        recorder = Recorder(plan.phases, self._begin_ns, self._hlog)
+    def recorder(self, plan: Plan) -> Recorder:
+        return Recorder(plan.phases, self._begin_ns, self._hlog, plan.variant)
+
+    def run(self, plan: Plan, recorder: Recorder) -> RunData:
+        before = len(recorder.intervals)
         processes = min(self._processes, most_processes(plan))
         data = trio.run(_execute, plan, processes, recorder, self.observer, self._journal)
-        self.intervals += recorder.intervals
-        return data, recorder
+        self.intervals += recorder.intervals[before:]
+        return data
 
 
-def _run_once(plan: Plan, runs: _Runs) -> tuple[dict[str, Any], Recorder]:
-    data, recorder = runs.run(plan)
-    return summarise(data, recorder), recorder
+Recorders = dict[str, Recorder]  # by variant; under "" where there are none
 
 
-def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str, Any], Recorder]:
+def _run_once(plan: Plan, runs: _Runs) -> tuple[dict[str, Any], Recorders]:
+    recorder = runs.recorder(plan)
+    data = runs.run(plan, recorder)
+    return summarise(data, recorder), {"": recorder}
+
+
+def _run_variants(workload: Workload, runs: _Runs) -> tuple[dict[str, Any], Recorders]:
+    """The same load on each, in turns (A B B A ...), so that a drift of the machine or the server does not favour one."""
+    plans = workload.plans()
+    recorders = {name: runs.recorder(plan) for name, plan in plans.items()}
+    data: dict[str, RunData] = {}
+    streams_so_far = 0
+    for turn in range(workload.rounds):
+        for name in list(plans) if turn % 2 == 0 else reversed(plans):
+            runs.observer.on_level(f"{name}, round {turn + 1} of {workload.rounds}")
+            before = recorders[name].everything().started
+            found = runs.run(replace(plans[name], first_stream=streams_so_far), recorders[name])
+            streams_so_far += recorders[name].everything().started - before + STREAM_NUMBERS_APART
+            if name in data:
+                data[name].follow(found)
+            else:
+                data[name] = found
+            if found.interrupted:
+                break
+        if any(d.interrupted for d in data.values()):
+            break
+    told = {name: summarise(data[name], recorders[name]) for name in plans if name in data}
+    return merge_variants(workload.name, told), recorders
+
+
+def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str, Any], Recorders]:
     """Level after level; the summary is that of the greatest good one (of the last one, if none was)."""
     search, steps = Search(asked.lowest, asked.highest), list[Step]()
     shown: tuple[dict[str, Any], Recorder] | None = None
@@ -144,7 +181,9 @@ def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str
     while (streams := search.next()) is not None:
         total, holds = Results(), 0
         while True:
-            data, recorder = runs.run(plan.level(streams, first_stream=streams_so_far))
+            level = plan.level(streams, first_stream=streams_so_far)
+            recorder = runs.recorder(level)
+            data = runs.run(level, recorder)
             streams_so_far += recorder.everything().started + STREAM_NUMBERS_APART
             holds += 1
             total.merge(recorder.measured())
@@ -154,7 +193,7 @@ def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str
         summary = summarise(data, recorder)
         if over:
             summary["capacity"] = describe_capacity(search, steps)
-            return summary, recorder
+            return summary, {"": recorder}
         step = Step(
             streams=streams,
             holds=holds,
@@ -171,7 +210,7 @@ def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str
     assert shown is not None
     summary, recorder = shown
     summary["capacity"] = describe_capacity(search, steps)
-    return summary, recorder
+    return summary, {"": recorder}
 
 
 async def _execute(plan: Plan, processes: int, recorder: Recorder, observer: Observer, journal: Path) -> RunData:

@@ -11,6 +11,9 @@ from rich.text import Text
 
 WIDTH: Final = 100
 _COLOURS: Final = {"pass": "green", "fail": "red", "invalid": "red", "interrupted": "yellow", "unreachable": "red"}
+_COMPARED: Final = (
+    ("ttft", "p50"), ("ttft", "p99"), ("itl", "p50"), ("e2e", "p50"), ("queue", "p99"),
+)  # fmt: skip
 _COLUMNS: Final = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
 
 
@@ -30,8 +33,12 @@ def print_report(console: Console, summary: Mapping[str, Any], folder: str) -> N
 
 
 def render(summary: Mapping[str, Any], folder: str) -> RenderableType:
-    parts: list[RenderableType] = [_verdict(summary), _streams(summary)]
-    if any(metric["count"] for metric in summary["metrics"].values()):
+    parts: list[RenderableType] = [_verdict(summary)]
+    if summary["variants"]:
+        parts.append(_variants(summary["variants"]))
+    else:
+        parts.append(_streams(summary))
+    if not summary["variants"] and any(metric["count"] for metric in summary["metrics"].values()):
         parts.append(_metrics(summary))
     if summary["slo"]:
         parts.append(_slo(summary))
@@ -77,6 +84,20 @@ def _metrics(summary: Mapping[str, Any]) -> Table:
     return table
 
 
+def _variants(variants: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The variants side by side."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("variant", no_wrap=True, min_width=20)
+    for name in ("done", "ttft p50", "p99", "itl p50", "e2e p50", "queue p99", "conns", "bursts"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
+    for name, told in variants.items():
+        metrics = told["metrics"]
+        values = [_ms(metrics[m][f"{q}_ms"]) if metrics[m]["count"] else "-" for m, q in _COMPARED]
+        done = str(told["streams"]["outcomes"].get("completed", 0))
+        table.add_row(name, done, *values, str(told["connections"]["count"]), f"{told['bunching']['share']:.0%}")
+    return table
+
+
 def _capacity(capacity: Mapping[str, Any]) -> Group:
     """The answer, and the curve it rests on, in order of the streams."""
     if not capacity["steps"]:
@@ -93,7 +114,7 @@ def _capacity(capacity: Mapping[str, Any]) -> Group:
         answer += "; it recovered after more" if capacity["recovered"] else "; it did not recover after more"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("streams", "ttft p50", "ttft p99", "itl p50", "itl p99", "events/s", "goodput"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=20)
     for step in sorted(capacity["steps"], key=lambda step: step["streams"]):
         values = (step["ttft_p50_ms"], step["ttft_p99_ms"], step["itl_p50_ms"], step["itl_p99_ms"])
@@ -108,7 +129,7 @@ def _slo(summary: Mapping[str, Any]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     for rule in summary["slo"]:
         mark = Text("ok  ", style="green") if rule["ok"] else Text("FAIL", style="bold red")
-        table.add_row(mark, rule["rule"], _slo_value(rule))
+        table.add_row(mark, rule["rule"], _slo_value(rule), rule.get("variant", ""))
     return table
 
 
@@ -125,8 +146,9 @@ def _findings(summary: Mapping[str, Any]) -> list[str]:
     found = [f"{d['count']} x {d['outcome']}: {d['detail']}" for d in summary["streams"]["details"] if d["outcome"] != "cut"]
     if left_open := summary["streams"]["left_open"]:
         found.append(f"{left_open} streams: the server sent its end mark but did not end the response")
-    if suspect := summary["bunching"]["suspect"]:
-        found.append(suspect)
+    for name, told in (summary["variants"] or {"": summary}).items():
+        if suspect := told["bunching"]["suspect"]:
+            found.append(f"{name}: {suspect}" if name else suspect)
     if (backends := summary.get("backends")) and backends["finding"]:
         found.append(backends["finding"])
     return found[:8]

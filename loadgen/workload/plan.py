@@ -22,6 +22,13 @@ class PhaseKind(StrEnum):
     RAMP = "ramp"
 
 
+class Mix(StrEnum):
+    """Which request a stream makes."""
+
+    RANDOM = "random"  # by weight, seeded
+    IN_TURN = "in-turn"  # by the stream's number: each kind as often as its weight, in order
+
+
 class WhenFull(StrEnum):
     """What a stream does that finds the limit full."""
 
@@ -228,8 +235,10 @@ class Plan:
     timeouts: Timeouts
     failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
     slo: tuple[SloRule, ...]
+    mix: Mix = Mix.RANDOM
     aborts: tuple[AbortPolicy, ...] = ()
     capacity: Capacity | None = None  # its last phase stands for the greatest level then; see ``level``
+    variant: str = ""
     first_stream: int = 0  # number of its first stream: levels of one run count on
     secrets: frozenset[str] = frozenset()  # to be masked in whatever the target says
     share: Share = WHOLE
@@ -245,6 +254,17 @@ class Plan:
             limit=None if limit is None else replace(limit, streams=share.of(limit.streams)),
             transport=self.transport if pool is None else replace(self.transport, connections=share.of(pool)),
         )
+
+    def request_of(self, stream: int, rng: Random) -> RequestKind:
+        """The request that stream ``stream`` makes."""
+        if self.mix is Mix.RANDOM:
+            return rng.choices(self.requests, [kind.weight for kind in self.requests])[0]
+        at = (stream - self.first_stream) % sum(int(kind.weight) for kind in self.requests)
+        for kind in self.requests:
+            at -= int(kind.weight)
+            if at < 0:
+                return kind
+        raise AssertionError("the weights of a turn add up to its length")
 
     def level(self, streams: int, *, first_stream: int) -> "Plan":
         """One level of the capacity search: a warm-up that settles, as long as a quarter of the hold, and the hold."""

@@ -12,8 +12,6 @@ from loadgen.workload.fields import describe
 
 # In the format, not in this version: never ignored. `*` stands for a list's item.
 NOT_YET: Final = frozenset({
-    "variants",
-    "rounds",
     "target.metrics",
     "load.*.arrivals",
     "load.*.rate",
