@@ -21,7 +21,6 @@ from loadgen.engine.watch import Observer
 from loadgen.record.hlog import HlogWriter
 from loadgen.record.journal import Journal, start_journal
 from loadgen.record.recorder import Interval, Recorder
-from loadgen.record.results import Results
 from loadgen.record.slo import evaluate, is_clear
 from loadgen.record.summary import build_summary, merge_variants
 from loadgen.report.files import (
@@ -174,43 +173,41 @@ def _run_variants(workload: Workload, runs: _Runs) -> tuple[dict[str, Any], Reco
 
 
 def _search_capacity(plan: Plan, asked: Capacity, runs: _Runs) -> tuple[dict[str, Any], Recorders]:
-    """Level after level; the summary is that of the greatest good one (of the last one, if none was)."""
+    """Level after level; the summary is that of the greatest good one (of the least level, if none was)."""
     search, steps = Search(asked.lowest, asked.highest), list[Step]()
-    shown: tuple[dict[str, Any], Recorder] | None = None
+    levels: dict[int, tuple[RunData, Recorder]] = {}
     streams_so_far = 0
     while (streams := search.next()) is not None:
-        total, holds = Results(), 0
-        while True:
-            level = plan.level(streams, first_stream=streams_so_far)
-            recorder = runs.recorder(level)
-            data = runs.run(level, recorder)
-            streams_so_far += recorder.everything().started + STREAM_NUMBERS_APART
+        level = plan.level(streams, first_stream=streams_so_far)
+        recorder = runs.recorder(level)
+        data = runs.run(level, recorder)
+        holds = 1
+        while not (_is_over(data) or holds == MAX_HOLDS or is_clear(plan.slo, recorder.measured())):
+            more = replace(level, first_stream=streams_so_far + recorder.everything().started + STREAM_NUMBERS_APART)
+            data.follow(runs.run(more, recorder))
             holds += 1
-            total.merge(recorder.measured())
-            over = data.interrupted or bool(data.unreachable)
-            if over or holds == MAX_HOLDS or is_clear(plan.slo, total):
-                break
-        summary = summarise(data, recorder)
-        if over:
-            summary["capacity"] = describe_capacity(search, steps)
-            return summary, {"": recorder}
+        streams_so_far += recorder.everything().started + holds * STREAM_NUMBERS_APART
+        if _is_over(data):
+            return {**summarise(data, recorder), "capacity": describe_capacity(search, steps)}, {"": recorder}
+        results = recorder.measured()
         step = Step(
             streams=streams,
             holds=holds,
-            results=total,
+            results=results,
             output_events_per_s=recorder.output_events_per_s(),
-            rules=evaluate(plan.slo, total),
-            invalid=summary["generator"]["reasons"],
+            rules=evaluate(plan.slo, results),
+            invalid=data.health.summary(results)["reasons"],
         )
         steps.append(step)
         search.tell(streams, good=not step.broke)
         runs.observer.on_level(f"{streams} streams: {'; '.join(step.broke) or 'every SLO holds'}")
-        if shown is None or (not step.broke and streams >= search.low):
-            shown = summary, recorder
-    assert shown is not None
-    summary, recorder = shown
-    summary["capacity"] = describe_capacity(search, steps)
-    return summary, {"": recorder}
+        levels[streams] = data, recorder
+    data, recorder = levels[search.low or asked.lowest]
+    return {**summarise(data, recorder), "capacity": describe_capacity(search, steps)}, {"": recorder}
+
+
+def _is_over(data: RunData) -> bool:
+    return data.interrupted or bool(data.unreachable)
 
 
 async def _execute(plan: Plan, processes: int, recorder: Recorder, observer: Observer, journal: Path) -> RunData:
