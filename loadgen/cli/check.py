@@ -30,6 +30,10 @@ def check(
     needs = assess(plan, count)
     console = Console()
     lines = [f"{loaded.source}: ok", *describe_plan(plan)]
+    for name, changes in loaded.variants.items():
+        lines.append(f"variant   {name}: {'other ' + ', '.join(changes) if changes else 'as above'}")
+    if loaded.variants:
+        lines.append(f"rounds    {loaded.rounds}: the variants take turns, with the same load")
     limits = f"(limit {needs.descriptors_soft}, raised up to {needs.descriptors_hard})"
     lines.append(
         f"needs     {_processes(count)}, {needs.descriptors} file descriptors each {limits}, {needs.connections} connections "

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from typer.testing import CliRunner
 
 from loadgen import api
+from loadgen.cli.app import app
 from loadgen.clock import NS_PER_S
 from loadgen.record.health import GeneratorHealth
 from loadgen.record.hlog import read_hlog
@@ -60,6 +62,13 @@ def test_variants_take_turns_and_are_told_apart(tmp_path: Path) -> None:
     assert (tmp_path / "fast.ttft.hgrm").exists()
     assert fast["tokens"]["per_s"] == pytest.approx(3 * 4 / 0.072, rel=0.25)
     assert fast["concurrency"]["asked"] == fast["concurrency"]["max"] == 3
+
+
+def test_check_names_the_variants(tmp_path: Path) -> None:
+    path = tmp_path / "both.yaml"
+    path.write_text(WORKLOAD)
+    told = CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "variant   fast: as above\nvariant   slow: other target\nrounds    2: the variants take turns" in told
 
 
 def test_health_of_rounds_is_averaged_over_their_time() -> None:
