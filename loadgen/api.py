@@ -31,6 +31,7 @@ from loadgen.report.files import (
     write_intervals,
     write_json,
 )
+from loadgen.report.junit import write_junit
 from loadgen.report.progress import Silent
 from loadgen.workload import loader
 from loadgen.workload.plan import Capacity, Plan
@@ -96,6 +97,8 @@ def run(
         write_intervals(folder / "intervals.csv", go.intervals)
         for variant, recorder in recorders.items():
             write_hgrm_files(folder, recorder.measured().metrics, prefix=f"{variant}." if variant else "")
+        if summary["slo"]:
+            write_junit(folder / "junit.xml", summary)
     return RunResult(summary=summary, folder=folder)
 
 

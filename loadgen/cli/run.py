@@ -9,6 +9,8 @@ import typer
 
 from loadgen import api
 from loadgen.report.console import PipeConsole, print_report
+from loadgen.report.files import telling_write_errors
+from loadgen.report.markdown import append_markdown
 from loadgen.report.progress import Screen, observer_for
 
 
@@ -25,6 +27,10 @@ def run(
             metavar="N", help="Generator processes that share the load; auto: one per 1,000 streams, within the cores."
         ),
     ] = "auto",
+    summary_md: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add the report as Markdown to a file, such as a CI job's page.", show_default=False),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print summary.json, and nothing else, on stdout.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
@@ -32,6 +38,8 @@ def run(
     if processes != "auto" and not (processes.isascii() and processes.isdigit()):
         raise typer.BadParameter(f"must be a number or auto, got {processes}", param_hint="--processes")
     loaded = api.load(workload, set_ or ())
+    if summary_md is not None:
+        _check_appendable(summary_md)
     errors = PipeConsole(stderr=True)
     if not quiet:
         for warning in loaded.warnings:
@@ -39,8 +47,19 @@ def run(
     observer = observer_for(errors, quiet=quiet)
     with observer if isinstance(observer, Screen) else nullcontext():
         result = api.run(loaded, out=out, observer=observer, processes=None if processes == "auto" else int(processes))
+    if summary_md is not None:
+        with telling_write_errors(summary_md):
+            append_markdown(summary_md, result.summary, str(result.folder))
     if json_:
         PipeConsole().out(json.dumps(result.summary, allow_nan=False), highlight=False)
     else:
         print_report(PipeConsole(), result.summary, str(result.folder))
     raise typer.Exit(result.exit_code)
+
+
+def _check_appendable(path: Path) -> None:
+    """Before the run, not after it: nobody wants to measure for an hour and then hear that the folder does not exist."""
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint="--summary-md") from None

@@ -9,6 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from loadgen.report.words import format_ms, format_slo_value
+
 WIDTH: Final = 100
 _COLOURS: Final = {"pass": "green", "fail": "red", "invalid": "red", "interrupted": "yellow", "unreachable": "red"}
 _COMPARED: Final = (
@@ -79,7 +81,7 @@ def _metrics(summary: Mapping[str, Any]) -> Table:
     table.add_column("meaning", style="dim")
     for name, metric in summary["metrics"].items():
         if metric["count"]:
-            values = [_ms(metric[column]) for column in _COLUMNS]
+            values = [format_ms(metric[column]) for column in _COLUMNS]
             table.add_row(name, str(metric["count"]), *values, metric["meaning"])
     return table
 
@@ -92,7 +94,7 @@ def _variants(variants: Mapping[str, Mapping[str, Any]]) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for name, told in variants.items():
         metrics = told["metrics"]
-        values = [_ms(metrics[m][f"{q}_ms"]) if metrics[m]["count"] else "-" for m, q in _COMPARED]
+        values = [format_ms(metrics[m][f"{q}_ms"]) if metrics[m]["count"] else "-" for m, q in _COMPARED]
         done = str(told["streams"]["outcomes"].get("completed", 0))
         table.add_row(name, done, *values, str(told["connections"]["count"]), f"{told['bunching']['share']:.0%}")
     return table
@@ -118,7 +120,7 @@ def _capacity(capacity: Mapping[str, Any]) -> Group:
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=20)
     for step in sorted(capacity["steps"], key=lambda step: step["streams"]):
         values = (step["ttft_p50_ms"], step["ttft_p99_ms"], step["itl_p50_ms"], step["itl_p99_ms"])
-        shown = ["-" if value is None else _ms(value) for value in values]
+        shown = ["-" if value is None else format_ms(value) for value in values]
         goodput = "-" if step["goodput"] is None else f"{step['goodput']:.0%}"
         broke = "; ".join(step["broke"]) or "ok"
         table.add_row(str(step["streams"]), *shown, f"{step['events_per_s']:,.0f}", goodput, broke)
@@ -134,11 +136,8 @@ def _slo(summary: Mapping[str, Any]) -> Table:
 
 
 def _slo_value(rule: Mapping[str, Any]) -> str:
-    value = rule["value"]
-    if value is None:
-        return "no samples"
-    rate = rule["rule"].lstrip().startswith(("error_rate", "goodput"))
-    return f"was {value:.2%}" if rate else f"was {_ms(value)} ms"
+    found = format_slo_value(rule)
+    return found if rule["value"] is None else f"was {found}"
 
 
 def _findings(summary: Mapping[str, Any]) -> list[str]:
@@ -158,13 +157,9 @@ def _generator(summary: Mapping[str, Any]) -> Text:
     generator = summary["generator"]
     quality = generator["stamp_quality"]
     lag = generator["read_lag"]
-    lag_text = f", read lag p99 {_ms(lag['p99_ms'])} ms" if lag.get("count") else ""
+    lag_text = f", read lag p99 {format_ms(lag['p99_ms'])} ms" if lag.get("count") else ""
     text = (
         f"generator: {generator['stamps']} stamps, {quality['exact']:.1%} exact{lag_text}, "
         f"{generator['cpu_share']:.0%} of a core"
     )
     return Text("\n".join([text, *generator["notes"]]), style="dim")
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -21,7 +21,7 @@ from loadgen.record.recorder import Interval
 
 DEFAULT_PARENT: Final = Path("reports/runs")
 # Removed from a folder that is used again: a summary beside the journal of a later run that was killed would be believed.
-_RESULTS: Final = ("summary.json", "manifest.json", "intervals.csv", "journal.jsonl", "histograms.hlog")
+_RESULTS: Final = ("summary.json", "manifest.json", "intervals.csv", "journal.jsonl", "histograms.hlog", "junit.xml")
 # What only storage says, never a socket: an error from inside the run that has one of these came from a file.
 _STORAGE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 

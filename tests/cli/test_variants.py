@@ -60,6 +60,7 @@ def test_variants_take_turns_and_are_told_apart(tmp_path: Path) -> None:
     logged = read_hlog(tmp_path / "histograms.hlog")
     assert logged["slow.ttft"].count == slow["metrics"]["ttft"]["count"]
     assert (tmp_path / "fast.ttft.hgrm").exists()
+    assert 'name="slow: ttft p50 &lt; 90ms"' in (tmp_path / "junit.xml").read_text()
     assert fast["tokens"]["per_s"] == pytest.approx(3 * 4 / 0.072, rel=0.25)
     assert fast["concurrency"]["asked"] == fast["concurrency"]["max"] == 3
 
