@@ -30,6 +30,10 @@ def check(
     needs = assess(plan, count)
     console = Console()
     lines = [f"{loaded.source}: ok", *describe_plan(plan)]
+    for name, changes in loaded.variants.items():
+        lines.append(f"variant   {name}: {'other ' + ', '.join(changes) if changes else 'as above'}")
+    if loaded.variants:
+        lines.append(f"rounds    {loaded.rounds}: the variants take turns, with the same load")
     limits = f"(limit {needs.descriptors_soft}, raised up to {needs.descriptors_hard})"
     lines.append(
         f"needs     {_processes(count)}, {needs.descriptors} file descriptors each {limits}, {needs.connections} connections "
@@ -72,6 +76,7 @@ def describe_plan(plan: Plan) -> list[str]:
     target = plan.target
     where = "the simulated server, started for the run" if target is None else target.url
     limit = plan.limit
+    takes = f"{format_duration(plan.load_ns)}{' a level' if plan.capacity is not None else ''}"
     timeouts = plan.timeouts
     bounds = {
         "connect": timeouts.connect_ns, "first_token": timeouts.first_token_ns,
@@ -80,10 +85,10 @@ def describe_plan(plan: Plan) -> list[str]:
     return [
         f"target    {where} ({plan.dialect}, HTTP/{plan.transport.http})",
         f"transport {_describe_connections(plan.transport)}",
-        *(f"load      {_describe_phase(phase)}" for phase in plan.phases),
+        *(f"load      {line}" for line in _describe_load(plan)),
         f"limit     {'none' if limit is None else f'{limit.streams} open streams, then {limit.when_full}'}",
         f"timeouts  {', '.join(f'{name} {format_duration(ns)}' for name, ns in bounds.items() if ns is not None)}",
-        f"takes     {format_duration(plan.load_ns)}, then up to {format_duration(plan.drain_ns)} to drain",
+        f"takes     {takes}, then up to {format_duration(plan.drain_ns)} to drain",
         *(f"aborts    {policy.share:.0%} of the streams are {describe_abort(policy)}" for policy in plan.aborts),
         *(f"slo       {rule.text}" for rule in plan.slo),
     ]
@@ -101,6 +106,13 @@ def _describe_connections(transport: Transport) -> str:
     else:
         said = "one connection per stream"
     return said + (ahead if transport.http == "2" else "")
+
+
+def _describe_load(plan: Plan) -> list[str]:
+    if plan.capacity is None:
+        return [_describe_phase(phase) for phase in plan.phases]
+    asked = plan.capacity
+    return [f"capacity search from {asked.lowest} to {asked.highest} streams, each level held {format_duration(asked.hold_ns)}"]
 
 
 def _describe_phase(phase: Phase) -> str:

@@ -17,7 +17,7 @@ from loadgen.engine.concurrency import Concurrency
 from loadgen.engine.stream import StreamRunner
 from loadgen.model import Outcome, StreamRecord
 from loadgen.transport.receive import Attention
-from loadgen.workload.plan import Phase, Plan, RequestKind
+from loadgen.workload.plan import Phase, Plan
 
 PACE_NS: Final = 1 * NS_PER_MS
 MAX_RISE_SHARE: Final = 2  # a jump takes at most half of its phase
@@ -97,7 +97,6 @@ class ClosedLoop:
         self._wanted = 0
         self._streams = 0
         self._idle = trio.Event()
-        self._weights = [kind.weight for kind in plan.requests]
 
     async def run(self) -> None:
         begin_ns = self._clock.now_ns()
@@ -151,7 +150,7 @@ class ClosedLoop:
         while not self.stopped.is_set() and self.active <= self._wanted:
             record = self._new_record(intended_ns)
             rng = Random(f"{self._plan.seed}/{record.stream}")
-            kind: RequestKind = rng.choices(self._plan.requests, self._weights)[0]
+            kind = self._plan.request_of(record.stream, rng)
             record.request = kind.index
             await self._runner.run(record, kind, rng)
             self._look_for_target()
@@ -164,8 +163,15 @@ class ClosedLoop:
 
     def _new_record(self, intended_ns: int) -> StreamRecord:
         share = self._plan.share
-        stream, self._streams = self._streams * share.count + share.index, self._streams + 1
-        return StreamRecord(stream=stream, phase=self.phase.index, measured=self.phase.measured, intended_ns=intended_ns)
+        stream = self._plan.first_stream + self._streams * share.count + share.index
+        self._streams += 1
+        return StreamRecord(
+            stream=stream,
+            phase=self.phase.index,
+            measured=self.phase.measured,
+            intended_ns=intended_ns,
+            variant=self._plan.variant,
+        )
 
     async def _pause(self, *, refused: bool) -> None:
         """``refused``: the target's doing, so that the generator owes one stream less meanwhile; a full limit is ours."""

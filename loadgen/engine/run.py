@@ -74,6 +74,13 @@ class RunData:
     interrupted: bool = False
     unreachable: str = ""
 
+    def follow(self, other: "RunData") -> None:
+        """Add a later round of the same plan."""
+        self.duration_ns += other.duration_ns
+        self.health.follow(other.health)
+        self.interrupted = self.interrupted or other.interrupted
+        self.unreachable = self.unreachable or other.unreachable
+
 
 async def execute(
     plan: Plan,

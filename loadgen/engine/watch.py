@@ -30,6 +30,10 @@ class Observer(Protocol):
 
     def on_interrupt(self, open_streams: int) -> None: ...
 
+    def on_level(self, words: str) -> None:
+        """A level of a capacity search has ended."""
+        ...
+
 
 class Watcher(Protocol):
     """Takes what one generator gathers. Synchronous, quick, may not raise."""

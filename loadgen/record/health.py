@@ -40,6 +40,9 @@ MAX_BOUNDED_LAG_NS: Final = 5 * NS_PER_MS
 LATE_LOOP_NS: Final = 5 * NS_PER_MS  # worth a remark even where the stamps are sound
 
 
+_LEVELS: Final = ("concurrency_mean", "concurrency_mean_asked")
+
+
 @dataclass(slots=True, kw_only=True)
 class GeneratorHealth:
     """What the generator knows of itself, all times in ns.
@@ -78,6 +81,19 @@ class GeneratorHealth:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wall_s = max(self.wall_s, other.wall_s)
         self.local_failure = self.local_failure or other.local_failure
+
+    def follow(self, other: "GeneratorHealth") -> None:
+        """Add a later round of the same load: what is a level is averaged over time, what is a sum is added."""
+        before_s, more_s = self.wall_s, other.wall_s
+        mine = {name: getattr(self, name) for name in _LEVELS}
+        highest = max(self.concurrency_asked, other.concurrency_asked), max(self.concurrency_max, other.concurrency_max)
+        self.merge(other)
+        self.wall_s = before_s + more_s
+        for name, value in mine.items():
+            setattr(self, name, (value * before_s + getattr(other, name) * more_s) / self.wall_s if self.wall_s else 0.0)
+        self.concurrency_asked, self.concurrency_max = highest
+        self.processes = max(self.processes, other.processes)
+        self.lost += other.lost
 
     @contextmanager
     def watching_gc(self) -> Iterator[None]:

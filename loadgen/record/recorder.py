@@ -6,6 +6,7 @@ Measured phases fill the metrics; the streams of warm-up phases are counted, and
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from loadgen.clock import NS_PER_MS, NS_PER_S
 from loadgen.model import Metric, Outcome
@@ -14,6 +15,8 @@ from loadgen.record.hdr import Hdr
 from loadgen.record.hlog import HlogWriter
 from loadgen.record.results import Results
 from loadgen.workload.plan import Phase
+
+GAP_NS: Final = 500_000_000  # between two batches of one phase that belong to different rounds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,18 +35,20 @@ class Interval:
     ttft_p99_ms: float | None
     itl_p50_ms: float | None
     itl_p99_ms: float | None
+    variant: str = ""
 
 
 class Recorder:
     """``phases[i]`` are the results of phase i; ``intervals`` the rows so far. ``begin_ns``: when the run began."""
 
-    def __init__(self, phases: Sequence[Phase], begin_ns: int, hlog: HlogWriter | None = None) -> None:
+    def __init__(self, phases: Sequence[Phase], begin_ns: int, hlog: HlogWriter | None = None, variant: str = "") -> None:
         self.phases = [Results() for _ in phases]
         self.intervals: list[Interval] = []
         self._kinds = phases
         self._hlog = hlog
         self._begin_ns = begin_ns
-        self._measured_from_to: dict[int, tuple[int, int]] = {}  # of each measured phase, ns
+        self._variant = variant
+        self._spans: list[tuple[int, int, int]] = []  # measured phases as they ran: index, from and to, ns
 
     def apply(self, batch: Batch) -> Interval:
         """Add a batch; its row. What is in the batch is the recorder's from now on."""
@@ -65,23 +70,26 @@ class Recorder:
             ttft_p99_ms=ttft[1],
             itl_p50_ms=itl[0],
             itl_p99_ms=itl[1],
+            variant=self._variant,
         )
         self.intervals.append(interval)
         if interval.measured and batch.phase is not None:
-            first, _ = self._measured_from_to.get(batch.phase, (batch.begin_ns, 0))
-            self._measured_from_to[batch.phase] = first, batch.end_ns
+            if self._spans and self._spans[-1][0] == batch.phase and batch.begin_ns - self._spans[-1][2] < GAP_NS:
+                self._spans[-1] = *self._spans[-1][:2], batch.end_ns
+            else:
+                self._spans.append((batch.phase, batch.begin_ns, batch.end_ns))
         for kind, results, part in zip(self._kinds, self.phases, batch.parts, strict=True):
             if not kind.measured:
                 part.metrics = {}
             results.merge(part)
         if self._hlog is not None:
             for metric, hdr in _merge_metrics(batch.parts).items():
-                self._hlog.write(metric, start_s, length_s, hdr)
+                self._hlog.write(f"{self._variant}.{metric}" if self._variant else metric, start_s, length_s, hdr)
         return interval
 
     def output_events_per_s(self) -> float:
         """Output events that arrived during measured phases, whoever they belong to, per second of those phases."""
-        measured_ns = sum(last - first for first, last in self._measured_from_to.values())
+        measured_ns = sum(last - first for _, first, last in self._spans)
         events = sum(i.output_events for i in self.intervals if i.measured)
         return events * NS_PER_S / measured_ns if measured_ns else 0.0
 

@@ -1,7 +1,8 @@
 """SLO rules applied: to a whole run's results, and to a single stream (goodput)."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from loadgen.clock import NS_PER_MS
 from loadgen.model import Metric, Outcome, StreamRecord
@@ -38,6 +39,45 @@ def _value(rule: SloRule, results: Results) -> float | None:
         case _:
             assert rule.quantile is not None
             return hdr.percentile(rule.quantile)
+
+
+Z95: Final = 1.96
+
+
+def is_clear(rules: Sequence[SloRule], results: Results) -> bool:
+    """Whether more samples could hardly change what the rules say (95 % confidence, Wilson's interval of a share).
+
+    A quantile rule is about the share of values above its bound, a rate rule about a share of streams. Rules of other
+    statistics, and rules that a single clear failure settles, are taken as they stand.
+    """
+    doubts = [_share_in_doubt(rule, results) for rule in rules]
+    if any(doubt == "broken" for doubt in doubts):
+        return True
+    return "open" not in doubts
+
+
+def _share_in_doubt(rule: SloRule, results: Results) -> str:
+    """How sure it is: kept, broken, or open."""
+    if rule.rate is not None:
+        count, hits, allowed = results.judged, results.judged - results.good, 1 - rule.bound
+        if rule.rate == "error_rate":
+            hits, allowed = results.judged - results.outcomes[Outcome.COMPLETED], rule.bound
+        return _judge_share(hits, count, allowed)
+    hdr = results.metrics.get(rule.metric) if rule.metric is not None else None
+    if hdr is None or not hdr.count:
+        return "broken"
+    if rule.quantile is None or rule.op in {">", ">="}:
+        return "kept"
+    return _judge_share(hdr.count_above(rule.bound), hdr.count, 1 - rule.quantile)
+
+
+def _judge_share(hits: int, count: int, allowed: float) -> str:
+    if not count:
+        return "broken"
+    share, z2 = hits / count, Z95 * Z95
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = Z95 * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count)) / (1 + z2 / count)
+    return "broken" if middle - half > allowed else "kept" if middle + half < allowed else "open"
 
 
 def meets_all(rules: Sequence[SloRule], record: StreamRecord) -> bool:

@@ -1,5 +1,6 @@
 """summary.json: the contract with everybody who reads results by program (``loadgen.summary/1``)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,7 +13,7 @@ from loadgen.record.metrics import METRICS, QUANTILES
 from loadgen.record.results import Results
 from loadgen.record.sharing import describe_backends, describe_connections
 from loadgen.record.slo import evaluate
-from loadgen.record.verdict import decide
+from loadgen.record.verdict import Exit, decide
 from loadgen.workload.plan import Phase
 from loadgen.workload.slo import SloRule
 
@@ -78,6 +79,41 @@ def build_summary(
         "capacity": None,
         "phases": [_phase(p, r) for p, r in zip(phases, phase_results, strict=True)],
         "variants": {},
+    }
+
+
+# The first of these that some variant has is the verdict of all.
+_GRAVEST: Final = (Exit.INTERRUPTED, Exit.NOTHING_MEASURED, Exit.INVALID, Exit.SLO_FAILED, Exit.OK)
+
+
+def merge_variants(name: str, variants: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The summary of a run with variants: that of the first one on top, with the verdict, the SLOs and the streams of all."""
+    first = next(iter(variants.values()))
+    gravest = next(code for code in _GRAVEST if any(told["exit_code"] == code for told in variants.values()))
+    judged = next(told for told in variants.values() if told["exit_code"] == gravest)
+    reasons = [f"{variant}: {told['verdict_reason']}" for variant, told in variants.items() if told["exit_code"] == gravest]
+    outcomes: Counter[str] = Counter()
+    for told in variants.values():
+        outcomes.update(told["streams"]["outcomes"])
+    return {
+        **first,
+        "name": name,
+        "verdict": judged["verdict"],
+        "exit_code": int(gravest),
+        "verdict_reason": "; ".join(reasons),
+        "duration_s": sum(told["duration_s"] for told in variants.values()),
+        "streams": {
+            **first["streams"],
+            "started": sum(told["streams"]["started"] for told in variants.values()),
+            "outcomes": dict(outcomes),
+            "details": [
+                {**detail, "detail": f"{variant}: {detail['detail']}"}
+                for variant, told in variants.items()
+                for detail in told["streams"]["details"]
+            ][:DETAILS_SHOWN],
+        },
+        "slo": [{**rule, "variant": variant} for variant, told in variants.items() for rule in told["slo"]],
+        "variants": variants,
     }
 
 

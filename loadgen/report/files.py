@@ -91,10 +91,10 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def write_hgrm_files(folder: Path, metrics: Mapping[Metric, Hdr]) -> None:
+def write_hgrm_files(folder: Path, metrics: Mapping[Metric, Hdr], prefix: str = "") -> None:
     for metric, hdr in metrics.items():
         if hdr.count:
-            with (folder / f"{metric}.hgrm").open("w", encoding="ascii") as file:
+            with (folder / f"{prefix}{metric}.hgrm").open("w", encoding="ascii") as file:
                 write_hgrm(file, hdr)
 
 

@@ -38,7 +38,8 @@ def build_junit(summary: Mapping[str, Any]) -> bytes:
     root = ET.Element("testsuites", _clean(figures))
     suite = ET.SubElement(root, "testsuite", _clean({**figures, "timestamp": summary["started_at"].partition(".")[0]}))
     for rule in rules:
-        case = ET.SubElement(suite, "testcase", _clean({"classname": summary["name"], "name": rule["rule"], "time": "0"}))
+        name = f"{rule['variant']}: {rule['rule']}" if "variant" in rule else rule["rule"]
+        case = ET.SubElement(suite, "testcase", _clean({"classname": summary["name"], "name": name, "time": "0"}))
         found = f"was {format_slo_value(rule)}, must be {format_slo_bound(rule)}"
         if unusable:
             _add(case, "error", summary["verdict"], f"{summary['verdict']}: {summary['verdict_reason']}", found)

@@ -34,7 +34,8 @@ def build_markdown(summary: Mapping[str, Any], folder: str) -> str:
 
 
 def _slo_row(rule: Mapping[str, Any]) -> Sequence[str]:
-    return "ok" if rule["ok"] else "**FAIL**", _plain(rule["rule"]), format_slo_value(rule)
+    name = f"{rule['variant']}: {rule['rule']}" if "variant" in rule else rule["rule"]
+    return "ok" if rule["ok"] else "**FAIL**", _plain(name), format_slo_value(rule)
 
 
 def _metric_row(name: str, metric: Mapping[str, Any]) -> Sequence[str]:

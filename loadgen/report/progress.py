@@ -28,6 +28,8 @@ class Silent:
 
     def on_interrupt(self, open_streams: int) -> None: ...
 
+    def on_level(self, words: str) -> None: ...
+
 
 class Lines:
     """A line every few seconds: for logs and pipes."""
@@ -55,6 +57,10 @@ class Lines:
 
     def on_interrupt(self, open_streams: int) -> None:
         self._say(interrupt_text(open_streams))
+
+    def on_level(self, words: str) -> None:
+        self._shown_s = 0.0
+        self._say(words)
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -96,6 +102,10 @@ class Screen:
 
     def on_interrupt(self, open_streams: int) -> None:
         self._note = interrupt_text(open_streams)
+
+    def on_level(self, words: str) -> None:
+        self._note = ""
+        self._live.console.print(words, highlight=False, markup=False)
 
 
 def interrupt_text(open_streams: int) -> str:

@@ -106,10 +106,10 @@ class Http1Connection:
         except WireError as error:
             exchange.fail(error, at_ns)
 
-    def reset(self, detail: str, at_ns: int) -> None:
+    def reset(self, detail: str, at_ns: int, *, outcome: Outcome = Outcome.RESET) -> None:
         self._open = False
         if self._exchange is not None:
-            self._exchange.lose(Outcome.RESET, detail, at_ns)
+            self._exchange.lose(outcome, detail, at_ns)
 
     def _feed(self, data: bytes, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001 - hot path
         exchange, framing = self._exchange, self._framing

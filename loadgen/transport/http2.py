@@ -183,9 +183,9 @@ class Http2Connection:
         if self._open:
             self._lose_all(None, "the connection was closed inside the answer", at_ns)
 
-    def reset(self, detail: str, at_ns: int) -> None:
+    def reset(self, detail: str, at_ns: int, *, outcome: Outcome = Outcome.RESET) -> None:
         if self._open:
-            self._lose_all(Outcome.RESET, detail, at_ns)
+            self._lose_all(outcome, detail, at_ns)
 
     # ---- DATA that goes past h2
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import trio
 
 from loadgen.clock import Clock
+from loadgen.model import Outcome
 
 # CPython has no name for it: asm-generic/socket.h, SO_TIMESTAMPNS_OLD (a struct timespec of two longs per read).
 SO_TIMESTAMPNS: Final = 35
@@ -26,7 +27,9 @@ class ByteSink(Protocol):
 
     def eof(self, at_ns: int) -> None: ...
 
-    def reset(self, detail: str, at_ns: int) -> None: ...
+    def reset(self, detail: str, at_ns: int, *, outcome: Outcome = Outcome.RESET) -> None:
+        """The connection is gone; ``outcome``: what that is for a stream on it."""
+        ...
 
 
 class Link(Protocol):

@@ -10,6 +10,7 @@ import trio
 
 from loadgen.clock import Clock
 from loadgen.errors import ConnectError
+from loadgen.model import Outcome
 from loadgen.transport.link import ByteSink, Link
 from loadgen.workload.plan import Tls
 
@@ -43,6 +44,7 @@ class TlsLink:
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._sink: ByteSink | None = None
         self._arrived = trio.Event()
+        self._last_read = 0, 0, False  # when bytes of the handshake came last; see feed
         self._lost = ""
         self._lost_ns = 0
 
@@ -70,6 +72,7 @@ class TlsLink:
 
     def attach(self, sink: ByteSink) -> None:
         self._sink = sink
+        self._pass_on(*self._last_read)  # what came in one read with the end of the handshake
         if self._lost:
             sink.reset(self._lost, self._lost_ns)
 
@@ -88,8 +91,14 @@ class TlsLink:
     def feed(self, data: bytes, at_ns: int, since_ns: int, *, kernel: bool) -> None:
         self._incoming.write(data)
         if self._sink is None:
+            self._last_read = at_ns, since_ns, kernel
             self._arrived.set()
-            return
+        else:
+            self._pass_on(at_ns, since_ns, kernel)
+
+    def _pass_on(self, at_ns: int, since_ns: int, kernel: bool) -> None:  # noqa: FBT001 - hot path
+        """Decrypt what is there."""
+        assert self._sink is not None
         # All records of one read go on together: which event is the newest in its read decides what its stamp is worth.
         pieces: list[bytes] = []
         ended = ""
@@ -113,7 +122,7 @@ class TlsLink:
         if ended == "eof":
             self._sink.eof(at_ns)
         elif ended:
-            self._sink.reset(ended, at_ns)
+            self._sink.reset(ended, at_ns, outcome=Outcome.TLS_ERROR)
 
     def eof(self, at_ns: int) -> None:
         # A peer that leaves without close_notify is told from a cut by HTTP's own framing.
@@ -122,11 +131,11 @@ class TlsLink:
         if self._sink is not None:
             self._sink.eof(at_ns)
 
-    def reset(self, detail: str, at_ns: int) -> None:
+    def reset(self, detail: str, at_ns: int, *, outcome: Outcome = Outcome.RESET) -> None:
         self._lost, self._lost_ns = detail, at_ns
         self._arrived.set()
         if self._sink is not None:
-            self._sink.reset(detail, at_ns)
+            self._sink.reset(detail, at_ns, outcome=outcome)
 
     async def _flush(self, clock: Clock) -> int:
         return await self._inner.send_all(self._outgoing.read(), clock) if self._outgoing.pending else clock.now_ns()

@@ -121,7 +121,8 @@ def _not_sent(workload: "Workload") -> set[str]:
 
 
 def _about_load(workload: "Workload") -> Iterator[Advice]:
-    if not any(phase.kind is PhaseKind.WARMUP for phase in workload.load):
+    searches = workload.load[-1].capacity is not None  # each of its levels warms up
+    if not searches and not any(phase.kind is PhaseKind.WARMUP for phase in workload.load):
         yield ("load",), "has no warmup: the first streams meet cold connections and caches, and are measured"
     limit = workload.limit
     if limit is None:

@@ -1,6 +1,7 @@
 """Field types of the schema: what one value of a workload may be. Their ValueErrors say what was expected."""
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -59,6 +60,13 @@ def find_file(written: str, info: ValidationInfo) -> Path:
     if not path.is_file():
         raise ValueError(f"is no file: {path}")
     return path
+
+
+def _check_variant_name(value: str) -> str:
+    """It stands in tags of the interval log and in file names."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value):
+        raise ValueError(f"must be letters, digits, - and _ (40 at most), got {describe(value)}")
+    return value
 
 
 def _check_name(name: str) -> str:
@@ -190,6 +198,7 @@ Weight = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Positive = Annotated[Duration, Field(gt=0)]
 
 Name = Annotated[str, Strict(), AfterValidator(_check_name)]
+VariantName = Annotated[str, Strict(), AfterValidator(_check_variant_name)]
 Url = Annotated[str, Strict(), AfterValidator(_check_url)]
 Headers = Annotated[dict[str, str], PlainValidator(_read_headers)]
 HttpVersion = Annotated[str, PlainValidator(_read_http)]

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from loadgen.workload.problems import find_problems
 from loadgen.workload.schema import Origin, Workload
 from loadgen.workload.sim_script import SimScript
 
+_EITHER: Final = {"url", "sim"}
 _MAX_BYTES: Final = 4 << 20  # a larger file is no workload but, say, a data set named by mistake
 
 
@@ -47,9 +49,45 @@ def loads(
         workload = Workload.model_validate({"name": name} | document.data, context=context)
     except ValidationError as error:
         document.problems += find_problems(error, document, Workload)
+    if workload is not None and workload.variants and not document.problems:
+        workload._made.update(_make_variants(workload, document, context))  # noqa: SLF001 - it is being made
     if document.problems or workload is None:
         raise _all_problems(source, document)
     return workload
+
+
+def _make_variants(workload: Workload, document: Document, context: dict[str, object]) -> dict[str, Workload]:
+    """Each variant as a workload of its own; what is wrong in one is told at its place below ``variants``."""
+    base = {key: value for key, value in document.data.items() if key not in {"variants", "rounds"}}
+    made = {}
+    for name, changes in document.data["variants"].items():
+        place = ("variants", name)
+        merged = Document(
+            data=_with_changes(base, changes),
+            lines={**document.lines, **{p[2:]: n for p, n in document.lines.items() if p[:2] == place and len(p) > 2}},
+            secrets=document.secrets,
+            secret_paths={*document.secret_paths, *(p[2:] for p in document.secret_paths if p[:2] == place)},
+        )
+        try:
+            made[name] = Workload.model_validate({"name": workload.name} | merged.data, context=context)
+        except ValidationError as error:
+            found = find_problems(error, merged, Workload)
+            document.problems += [replace(p, path=f"variants.{name}.{p.path}", line=p.line) for p in found]
+    return made
+
+
+def _with_changes(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Mappings are merged, all else is replaced; a target that names a url leaves ``sim`` behind, and the other way round."""
+    merged = dict(base)
+    for key, value in changes.items():
+        mine = merged.get(key)
+        if not isinstance(mine, dict) or not isinstance(value, dict):
+            merged[key] = value
+            continue
+        replaced = _EITHER - value.keys() if key == "target" and _EITHER & value.keys() else set()
+        kept = {k: v for k, v in mine.items() if k not in replaced}
+        merged[key] = _with_changes(kept, value)
+    return merged
 
 
 def load_sim_script(path: Path | None, overrides: Sequence[str] = ()) -> SimScript:

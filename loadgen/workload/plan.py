@@ -22,6 +22,13 @@ class PhaseKind(StrEnum):
     RAMP = "ramp"
 
 
+class Mix(StrEnum):
+    """Which request a stream makes."""
+
+    RANDOM = "random"  # by weight, seeded
+    IN_TURN = "in-turn"  # by the stream's number: each kind as often as its weight, in order
+
+
 class WhenFull(StrEnum):
     """What a stream does that finds the limit full."""
 
@@ -41,6 +48,7 @@ class Share:
 
 
 WHOLE: Final = Share()
+LEVEL_RISE_NS: Final = 2_000_000  # a stream: paced starts, with some air
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +211,15 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Find the greatest level from ``lowest`` to ``highest`` streams at which every SLO holds; each is held so long."""
+
+    lowest: int
+    highest: int
+    hold_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     name: str
     seed: int
@@ -218,7 +235,11 @@ class Plan:
     timeouts: Timeouts
     failure_pause_ns: int  # closed loop: a slot whose stream failed before its first event waits this long
     slo: tuple[SloRule, ...]
+    mix: Mix = Mix.RANDOM
     aborts: tuple[AbortPolicy, ...] = ()
+    capacity: Capacity | None = None  # its last phase stands for the greatest level then; see ``level``
+    variant: str = ""
+    first_stream: int = 0  # number of its first stream: levels of one run count on
     secrets: frozenset[str] = frozenset()  # to be masked in whatever the target says
     share: Share = WHOLE
 
@@ -233,6 +254,28 @@ class Plan:
             limit=None if limit is None else replace(limit, streams=share.of(limit.streams)),
             transport=self.transport if pool is None else replace(self.transport, connections=share.of(pool)),
         )
+
+    def request_of(self, stream: int, rng: Random) -> RequestKind:
+        """The request that stream ``stream`` makes."""
+        if self.mix is Mix.RANDOM:
+            return rng.choices(self.requests, [kind.weight for kind in self.requests])[0]
+        at = (stream - self.first_stream) % sum(int(kind.weight) for kind in self.requests)
+        for kind in self.requests:
+            at -= int(kind.weight)
+            if at < 0:
+                return kind
+        raise AssertionError("the weights of a turn add up to its length")
+
+    def level(self, streams: int, *, first_stream: int) -> "Plan":
+        """One level of the capacity search: a warm-up that settles, as long as a quarter of the hold, and the hold."""
+        assert self.capacity is not None
+        hold_ns = self.capacity.hold_ns
+        parts = ((PhaseKind.WARMUP, hold_ns // 4 + streams * LEVEL_RISE_NS), (PhaseKind.HOLD, hold_ns))
+        phases = tuple(
+            Phase(index=i, kind=kind, duration_ns=duration_ns, streams_from=streams, streams_to=streams)
+            for i, (kind, duration_ns) in enumerate(parts)
+        )
+        return replace(self, phases=phases, capacity=None, first_stream=first_stream)
 
     @property
     def load_ns(self) -> int:

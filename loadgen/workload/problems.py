@@ -12,13 +12,10 @@ from loadgen.workload.fields import describe
 
 # In the format, not in this version: never ignored. `*` stands for a list's item.
 NOT_YET: Final = frozenset({
-    "variants",
-    "rounds",
     "target.metrics",
     "load.*.arrivals",
     "load.*.rate",
     "load.*.process",
-    "load.*.capacity",
 })  # fmt: skip
 
 # What to do about a key that must be there.

@@ -1,7 +1,7 @@
 """The workload: a whole file, validated. It becomes the engine's plan, and masked a part of the manifest."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
@@ -10,10 +10,10 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from loadgen.errors import Problem
 from loadgen.workload.address import parse_url
 from loadgen.workload.advice import find_warnings
-from loadgen.workload.fields import Name, Rule, Seed, several
+from loadgen.workload.fields import Count, Name, Rule, Seed, VariantName, several
 from loadgen.workload.lengths import Fixed, Uniform
 from loadgen.workload.masking import credentials_of, mask_named, mask_url, mask_values
-from loadgen.workload.plan import Limit, PhaseKind, Plan, RequestKind, Target, Timeouts
+from loadgen.workload.plan import Limit, Mix, PhaseKind, Plan, RequestKind, Target, Timeouts
 from loadgen.workload.sections import (
     AbortSpec,
     LimitSpec,
@@ -29,6 +29,9 @@ from loadgen.workload.units import Duration
 
 DEFAULT_MAX_TOKENS: Final = Fixed(128)
 """An answer long enough for hundreds of ITL values a second, short enough that slots turn over within a phase."""
+
+
+VARIANT_KEYS: Final = ("target", "transport", "requests", "timeouts", "aborts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,7 @@ class Workload(Section):
     target: TargetSpec
     transport: TransportSpec = TransportSpec()
     requests: tuple[RequestSpec, ...] = Field(default=(RequestSpec(),), min_length=1)
+    mix: Mix = Field(default=Mix.RANDOM, description="random by weight, or in-turn: each as often as its weight, in order")
     load: tuple[PhaseSpec, ...] = Field(min_length=1)
     limit: LimitSpec | None = None
     drain: Duration = Field(default=30_000_000_000, description="open streams may end by themselves this long after the load")
@@ -59,8 +63,13 @@ class Workload(Section):
     failure_pause: Duration = Field(default=250_000_000, description="a slot whose stream failed before its first event waits")
     aborts: tuple[AbortSpec, ...] = Field(default=(), description="which streams are left, and when")
     slo: tuple[Rule, ...] = ()
+    variants: dict[VariantName, dict[str, Any]] = Field(
+        default={}, description="name: what is different there (target, transport, requests, timeouts, aborts)"
+    )
+    rounds: Count = Field(default=1, description="how often the variants take turns")
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
+    _made: dict[str, "Workload"] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any, /) -> None:
         self._origin = (context or {}).get("origin") or Origin()
@@ -71,6 +80,48 @@ class Workload(Section):
         if load and all(phase.kind is PhaseKind.WARMUP for phase in load):
             raise ValueError("has warm-up only, so nothing would be measured: add a phase such as {hold: 60s, streams: 50}")
         return load
+
+    @field_validator("variants")
+    @classmethod
+    def _differ_in_what_may_differ(cls, variants: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name, changes in variants.items():
+            if other := changes.keys() - VARIANT_KEYS:
+                allowed = ", ".join(VARIANT_KEYS)
+                raise ValueError(
+                    f"{name} changes {', '.join(sorted(other))}: variants may differ in {allowed}, and get the same load"
+                )
+        return variants
+
+    @model_validator(mode="after")
+    def _turns_are_whole(self) -> Self:
+        if self.mix is Mix.IN_TURN and any(request.weight != int(request.weight) for request in self.requests):
+            raise several("Workload", [(("mix",), "in-turn needs whole weights: so many streams of each in a turn", None)])
+        return self
+
+    @model_validator(mode="after")
+    def _variants_have_rounds(self) -> Self:
+        if self.rounds > 1 and not self.variants:
+            raise several("Workload", [(("rounds",), "goes with variants, which take turns", None)])
+        if self.variants and self.load[-1].capacity is not None:
+            raise several("Workload", [(("variants",), "goes with phases of a fixed load, not with a capacity search", None)])
+        return self
+
+    @model_validator(mode="after")
+    def _capacity_stands_alone(self) -> Self:
+        for index, phase in enumerate(self.load):
+            if phase.capacity is None:
+                continue
+            place = ("load", index, "capacity")
+            if len(self.load) > 1:
+                raise several("Workload", [(place, "must be the only phase: each of its levels warms up by itself", None)])
+            if not self.slo:
+                raise several("Workload", [(place, 'needs slo, such as ["ttft p99 < 2s"]: capacity is where one breaks', None)])
+            if self.limit is not None and self.limit.streams < phase.capacity.highest:
+                message = (
+                    f"searches up to {phase.capacity.highest} streams, but limit.streams lets {self.limit.streams} be open"
+                )
+                raise several("Workload", [(place, message, None)])
+        return self
 
     @field_validator("requests")
     @classmethod
@@ -122,6 +173,10 @@ class Workload(Section):
             written["max_tokens"] = None if length is None else length.written()
             written["body"] = mask_named(written["body"])
         masked: dict[str, Any] = mask_values(data, self._origin.secrets)
+        made = {name: variant.masked for name, variant in self._made.items()}
+        masked["variants"] = {
+            name: {key: told[key] for key in VARIANT_KEYS if told[key] != masked[key]} for name, told in made.items()
+        }
         return masked
 
     def max_tokens(self, request: RequestSpec) -> Fixed | Uniform | None:
@@ -130,8 +185,14 @@ class Workload(Section):
             return request.max_tokens
         return DEFAULT_MAX_TOKENS
 
+    def plans(self) -> dict[str, Plan]:
+        """What the engine follows, one plan a variant; under "" where there are none."""
+        if not self._made:
+            return {"": self.to_plan()}
+        return {name: replace(made.to_plan(), variant=name) for name, made in self._made.items()}
+
     def to_plan(self) -> Plan:
-        """What the engine follows."""
+        """What the engine follows, variants left aside."""
         timeouts = self.timeouts
         return Plan(
             name=self.name,
@@ -141,6 +202,7 @@ class Workload(Section):
             dialect=self.target.dialect,
             custom=self.target.custom,
             transport=self.transport.to_transport(),
+            mix=self.mix,
             requests=tuple(self._build_request(index, request) for index, request in enumerate(self.requests)),
             phases=tuple(phase.to_phase(index) for index, phase in enumerate(self.load)),
             limit=None if self.limit is None else Limit(streams=self.limit.streams, when_full=self.limit.when_full),
@@ -153,6 +215,7 @@ class Workload(Section):
             ),
             failure_pause_ns=self.failure_pause,
             slo=self.slo,
+            capacity=None if self.load[-1].capacity is None else self.load[-1].capacity.to_capacity(),
             aborts=tuple(abort.to_policy() for abort in self.aborts),
             secrets=self._origin.secrets | credentials_of(self.target.headers),
         )

@@ -35,7 +35,19 @@ from loadgen.workload.fields import (
     several,
 )  # fmt: skip
 from loadgen.workload.lengths import LengthField
-from loadgen.workload.plan import AbortAfter, AbortBy, AbortPolicy, Phase, PhaseKind, Prompt, Tls, Transport, WhenFull, Windows
+from loadgen.workload.plan import (
+    AbortAfter,
+    AbortBy,
+    AbortPolicy,
+    Capacity,
+    Phase,
+    PhaseKind,
+    Prompt,
+    Tls,
+    Transport,
+    WhenFull,
+    Windows,
+)
 from loadgen.workload.prompts import CharactersPrompt, TextPrompt
 from loadgen.workload.sim_script import SimScript
 from loadgen.workload.units import Duration, Share, write_duration
@@ -195,13 +207,48 @@ class RequestSpec(Section):
     body: Body = Field(default={}, description="merged over what the dialect sends, and has the last word")
 
 
+class CapacitySpec(Section):
+    """``{from: 10, to: 5000, hold: 20s}``."""
+
+    lowest: Count = Field(default=1, alias="from")
+    highest: Count = Field(alias="to")
+    hold: Positive = 20_000_000_000
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.lowest > self.highest:
+            raise ValueError(f"must have from at most to, got from {self.lowest} to {self.highest}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _with_names_of_the_file(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data = handler(self)
+        return {"from": data["lowest"], "to": data["highest"], "hold": data["hold"]}
+
+    def to_capacity(self) -> Capacity:
+        return Capacity(lowest=self.lowest, highest=self.highest, hold_ns=self.hold)
+
+
 class PhaseSpec(_Choice):
-    """Exactly one of warmup, hold, ramp with its duration. ``streams`` is one number, in a ramp ``[from, to]``."""
+    """Exactly one of warmup, hold, ramp with its duration. ``streams`` is one number, in a ramp ``[from, to]``.
+
+    Or ``capacity``, which has its streams in itself.
+    """
 
     warmup: Positive | None = None
     hold: Positive | None = None
     ramp: Positive | None = None
+    capacity: CapacitySpec | None = None
     streams: Any  # after the kinds: its check looks at them
+
+    @model_validator(mode="before")
+    @classmethod
+    def _capacity_has_its_own(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("capacity"), dict):
+            if "streams" in data:
+                raise ValueError("takes capacity or streams, not both: the search chooses the streams, from and to bound it")
+            return {**data, "streams": data["capacity"].get("to", 1)}
+        return data
 
     @field_validator("streams", mode="plain")
     @classmethod
@@ -227,18 +274,26 @@ class PhaseSpec(_Choice):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if len(given := self._given(*PhaseKind)) != 1:
-            raise ValueError(f"must have exactly one of warmup, hold, ramp, got {' and '.join(given) or 'none'}")
+        if len(given := self._given(*PhaseKind, "capacity")) != 1:
+            raise ValueError(f"must have exactly one of warmup, hold, ramp, capacity, got {' and '.join(given) or 'none'}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unset = {"streams"} if self.capacity is not None else set()
+        return {key: value for key, value in handler(self).items() if value is not None and key not in unset}
 
     @property
     def kind(self) -> PhaseKind:
+        if self.capacity is not None:
+            return PhaseKind.HOLD
         return PhaseKind(self._given(*PhaseKind)[0])
 
     def to_phase(self, index: int) -> Phase:
         first, last = self.streams if isinstance(self.streams, tuple) else (self.streams, self.streams)
         kind = self.kind
-        return Phase(index=index, kind=kind, duration_ns=getattr(self, kind), streams_from=first, streams_to=last)
+        duration_ns = self.capacity.hold if self.capacity is not None else getattr(self, kind)
+        return Phase(index=index, kind=kind, duration_ns=duration_ns, streams_from=first, streams_to=last)
 
 
 class LimitSpec(Section):

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHORT = ["load.0.warmup=300ms", "load.0.streams=2", "load.1.hold=700ms", "load.1.streams=2", "drain=8s"]
+HOLD = ["load.0.warmup=300ms", "load.0.streams=2", "load.1.hold=700ms", "load.1.streams=2", "drain=8s"]
+SEARCH = ["load.0.capacity={from: 2, to: 4, hold: 500ms}", "drain=8s"]
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "workloads").glob("*.yaml")), ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
-    overrides = list(SHORT)
-    if "sim:" not in path.read_text():
+    text = path.read_text()
+    overrides = list(SEARCH if "capacity:" in text else ["rounds=1"] if "variants:" in text else HOLD)
+    if "sim:" not in text:
         overrides += ["target={sim: {ttft: 50ms, itl: 5ms}}"]
     command = [sys.executable, "-m", "loadgen", "run", str(path), "--json", "--quiet", "--out", str(tmp_path)]
     for override in overrides:

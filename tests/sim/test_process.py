@@ -73,7 +73,7 @@ async def test_client_that_resets_is_an_abort() -> None:
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
             await stream.aclose()
-            while "loadgen_sim_aborts_total 1\n" not in (text := (await client.get("/metrics")).text):  # noqa: ASYNC110
+            while "loadgen_sim_aborts_total 1\n" not in (text := (await client.get("/metrics")).text):
                 await trio.sleep(0.01)
             assert "vllm:kv_cache_usage_perc 0.0\n" in text
 
@@ -156,7 +156,7 @@ def test_gone_when_the_parent_is_killed() -> None:
 
     async def wait_until_gone() -> None:
         with trio.fail_after(10):
-            while exists(pid):  # noqa: ASYNC110 - another process has no event
+            while exists(pid):
                 await trio.sleep(0.01)
 
     trio.run(wait_until_gone)

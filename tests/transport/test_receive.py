@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from loadgen.clock import NS_PER_MS
+from loadgen.model import Outcome
 from loadgen.transport.link import ByteSink
 from loadgen.transport.receive import Attention, EpollReceiver, ReadStats, TaskReceiver, enable_kernel_stamps, receiver_for
 
@@ -31,7 +32,7 @@ class Collector:
         self.ended.append("eof")
         self._tell()
 
-    def reset(self, detail: str, at_ns: int) -> None:
+    def reset(self, detail: str, at_ns: int, *, outcome: Outcome = Outcome.RESET) -> None:
         self.ended.append(detail)
         self._tell()
 

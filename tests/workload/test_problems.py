@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from loadgen.workload.schema import VARIANT_KEYS
 from loadgen.workload.sections import DialectName
 from tests.support.workloads import VALID, complaints
 
@@ -25,7 +26,7 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
         ("seed: '7'", ["w.yaml:4: seed: must be a whole number, got '7'; leave the quotes out"]),
         ("seed: 1.5", ["w.yaml:4: seed: must be a whole number, got 1.5"]),
         ("drian: 5s", ["w.yaml:4: drian: unknown key; did you mean drain?"]),
-        ("zzz: 5s", ["w.yaml:4: zzz: unknown key; there are loadgen, name, seed, target, transport, requests, load, limit, drain, timeouts, failure_pause, aborts, slo"]),
+        ("zzz: 5s", ["w.yaml:4: zzz: unknown key; there are loadgen, name, seed, target, transport, requests, mix, load, limit, drain, timeouts, failure_pause, aborts, slo, variants, rounds"]),
         ("drain: 30", ["w.yaml:4: drain: must be a duration such as 250ms, 5s or 2m, got 30; add a unit: 30s"]),
         ("failure_pause: yes", ["w.yaml:4: failure_pause: must be a duration such as 250ms, 5s or 2m, got 'yes'"]),
         # transport
@@ -91,7 +92,18 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
         ("aborts: [{share: 10%, after: {tokens: 2}, by: phone}]", [
             "w.yaml:4: aborts.0.by: must be close or reset, got 'phone'",
         ]),
-        ("variants: {a: {}}\nrounds: 5", [f"w.yaml:4: variants: {ELSEWHERE}", f"w.yaml:5: rounds: {ELSEWHERE}"]),
+        ("rounds: 5", ["w.yaml:4: rounds: goes with variants, which take turns"]),
+        ("variants: {a: {slo: []}}", [
+            f"w.yaml:4: variants: a changes slo: variants may differ in {', '.join(VARIANT_KEYS)}, and get the same load",
+        ]),
+        ("variants: {a: {target: {url: ftp://x}}, b: {transport: {connections: 0}}}", [
+            "w.yaml:4: variants.a.target.url: must begin with http:// or https://, got 'ftp://x'",
+            "w.yaml:4: variants.b.transport.connections: must be at least 1, got 0",
+        ]),
+        ("variants: {'a b': {}}", ["w.yaml:4: variants.a b: must be letters, digits, - and _ (40 at most), got 'a b'"]),
+        ("mix: in-turn\nrequests: [{weight: 0.5}]", [
+            "w.yaml:4: mix: in-turn needs whole weights: so many streams of each in a turn",
+        ]),
         ("transport: {streams_per_connection: 5, windows: {stream: 1MiB}}", [
             'w.yaml:4: transport.streams_per_connection: goes with http: "2"',
             'w.yaml:4: transport.windows: goes with http: "2"',
@@ -158,10 +170,16 @@ def test_targets(target: str, messages: list[str]) -> None:
         ("{ramp: 5s, streams: [-1, 5]}", "load.0.streams: must be [from, to] with from at least 0 and to at least 1, got [-1, 5]"),
         ("{hold: 0s, streams: 5}", "load.0.hold: must be more than 0, got '0s'"),
         ("{hold: 5, streams: 5}", "load.0.hold: must be a duration such as 250ms, 5s or 2m, got 5; add a unit: 5s"),
-        ("{hold: 5s, ramp: 5s, streams: 5}", "load.0: must have exactly one of warmup, hold, ramp, got hold and ramp"),
-        ("{streams: 5}", "load.0: must have exactly one of warmup, hold, ramp, got none"),
+        ("{hold: 5s, ramp: 5s, streams: 5}", "load.0: must have exactly one of warmup, hold, ramp, capacity, got hold and ramp"),
+        ("{streams: 5}", "load.0: must have exactly one of warmup, hold, ramp, capacity, got none"),
         ("{hodl: 5s, streams: 5}", "load.0.hodl: unknown key; did you mean hold?"),
-        ("{capacity: {from: 10, to: 5000}}", f"load.0.capacity: {ELSEWHERE}"),
+        ("{capacity: {from: 10, to: 5000}}",
+            'load.0.capacity: needs slo, such as ["ttft p99 < 2s"]: capacity is where one breaks'),
+        ("{capacity: {from: 10, to: 5}}", "load.0.capacity: must have from at most to, got from 10 to 5"),
+        ("{capacity: {to: 5}, streams: 5}",
+            "load.0: takes capacity or streams, not both: the search chooses the streams, from and to bound it"),
+        ("{warmup: 1s, streams: 2}, {capacity: {to: 5}}",
+            "load.1.capacity: must be the only phase: each of its levels warms up by itself"),
         ("5", "load.0: must be a mapping (key: value), got 5"),
         ("{warmup: 5s, streams: 5}", "load: has warm-up only, so nothing would be measured: add a phase such as {hold: 60s, streams: 50}"),
     ],
