@@ -147,12 +147,17 @@ class TransportSpec(Section):
                 ((key,), 'goes with http: "2"', None) for key in _HTTP2_ONLY if key in given and getattr(self, key) is not None
             ]
         else:
+            if self.read_spacing:
+                message = (
+                    "goes with http: 1.1: streams of one HTTP/2 connection share a receive queue, which must be read at once"
+                )
+                problems.append((("read_spacing",), message, None))
             if "connections" not in given:
                 object.__setattr__(self, "connections", "as-needed")  # frozen from here on
             if self.connections == "per-stream":
                 if (self.streams_per_connection or 1) > 1:
                     message = "goes with connections: as-needed or a number, not with per-stream"
-                    problems = [(("streams_per_connection",), message, None)]
+                    problems.append((("streams_per_connection",), message, None))
             elif self.streams_per_connection is None:
                 object.__setattr__(self, "streams_per_connection", STREAMS_PER_CONNECTION)
         if problems:

@@ -108,6 +108,10 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
             'w.yaml:4: transport.streams_per_connection: goes with http: "2"',
             'w.yaml:4: transport.windows: goes with http: "2"',
         ]),
+        ("transport: {http: 2, read_spacing: 1ms}", [
+            "w.yaml:4: transport.read_spacing: goes with http: 1.1: streams of one HTTP/2 connection share a receive queue, "
+             "which must be read at once",
+        ]),
         ("transport: {http: 2, connections: per-stream, streams_per_connection: 5}", [
             "w.yaml:4: transport.streams_per_connection: goes with connections: as-needed or a number, not with per-stream",
         ]),
