@@ -148,9 +148,7 @@ class TransportSpec(Section):
             ]
         else:
             if self.read_spacing:
-                message = (
-                    "goes with http: 1.1: streams of one HTTP/2 connection share a receive queue, which must be read at once"
-                )
+                message = "goes with http: 1.1: streams of an HTTP/2 connection share a receive queue, to be read at once"
                 problems.append((("read_spacing",), message, None))
             if "connections" not in given:
                 object.__setattr__(self, "connections", "as-needed")  # frozen from here on

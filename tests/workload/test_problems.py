@@ -9,6 +9,7 @@ from loadgen.workload.schema import VARIANT_KEYS
 from loadgen.workload.sections import DialectName
 from tests.support.workloads import VALID, complaints
 
+SPACING = "goes with http: 1.1: streams of an HTTP/2 connection share a receive queue, to be read at once"
 ELSEWHERE = "this version of loadgen cannot do that yet"
 DIALECT_NAMES = ", ".join(get_args(DialectName))
 HEAD = "loadgen: 1\ntarget: {url: http://h/v1/chat/completions}\n"
@@ -109,8 +110,7 @@ LOAD = "load: [{hold: 5s, streams: 3}]\n"
             'w.yaml:4: transport.windows: goes with http: "2"',
         ]),
         ("transport: {http: 2, read_spacing: 1ms}", [
-            "w.yaml:4: transport.read_spacing: goes with http: 1.1: streams of one HTTP/2 connection share a receive queue, "
-             "which must be read at once",
+            f"w.yaml:4: transport.read_spacing: {SPACING}",
         ]),
         ("transport: {http: 2, connections: per-stream, streams_per_connection: 5}", [
             "w.yaml:4: transport.streams_per_connection: goes with connections: as-needed or a number, not with per-stream",
