@@ -28,6 +28,7 @@ from loadgen.engine.watch import Observer, Progress, Recording, Watcher
 from loadgen.errors import LoadgenError
 from loadgen.model import Outcome, StreamRecord
 from loadgen.record.collector import Collector
+from loadgen.record.hdr import Hdr
 from loadgen.record.health import GeneratorHealth
 from loadgen.record.recorder import Recorder
 from loadgen.sim.process import open_sim_process
@@ -309,11 +310,14 @@ class _Run:
     def _flush(self, progress: Progress | None = None) -> None:
         self._gauge.advance()
         health, reads = self._data.health, self._reads
-        health.read_lag.record_many(reads.lag)
+        lag = Hdr()
+        lag.record_many(reads.lag)
         del reads.lag[:]
+        health.read_lag.add(lag)
         health.bounded_width.record_many(self._widths)
         del self._widths[:]
-        self._watcher.on_batch(self._collector.take(self._clock.now_ns(), open_streams=self._gauge.open), progress)
+        batch = self._collector.take(self._clock.now_ns(), open_streams=self._gauge.open, read_lag=lag)
+        self._watcher.on_batch(batch, progress)
 
     def _progress(self) -> Progress | None:
         if self._loop is None:

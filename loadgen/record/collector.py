@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from loadgen.model import Metric, Outcome, StreamRecord
+from loadgen.record.hdr import Hdr
 from loadgen.record.results import Results, values_of
 from loadgen.record.slo import meets_all
 from loadgen.workload.plan import Phase
@@ -20,7 +21,8 @@ from loadgen.workload.slo import SloRule
 class Batch:
     """``parts[i]`` is what was added to phase i from ``begin_ns`` to ``end_ns``, warm-up's metrics included.
 
-    ``phase`` is the one that ran meanwhile, None while streams drain; ``open`` the streams open at the end.
+    ``phase`` is the one that ran meanwhile, None while streams drain; ``open`` the streams open at the end; ``read_lag`` how
+    much later than the kernel this side looked at its reads.
     """
 
     begin_ns: int
@@ -28,6 +30,7 @@ class Batch:
     phase: int | None
     open: int
     parts: list[Results]
+    read_lag: Hdr = field(default_factory=Hdr)
 
     @property
     def started(self) -> int:
@@ -47,6 +50,7 @@ class Batch:
         """Add another process's batch of the same phase and about the same time."""
         self.begin_ns, self.end_ns = min(self.begin_ns, other.begin_ns), max(self.end_ns, other.end_ns)
         self.open += other.open
+        self.read_lag.add(other.read_lag)
         for part, more in zip(self.parts, other.parts, strict=True):
             part.merge(more)
 
@@ -96,7 +100,7 @@ class Collector:
         for metric, value in values_of(record).items():
             part.values.setdefault(metric, []).append(value)
 
-    def take(self, now_ns: int, *, open_streams: int) -> Batch:
+    def take(self, now_ns: int, *, open_streams: int, read_lag: Hdr | None = None) -> Batch:
         """Everything since the last call. Cost: about 15 ns a gap, and some 30 us a metric."""
         begin_ns, self._taken_ns = self._taken_ns, now_ns
         return Batch(
@@ -105,4 +109,5 @@ class Collector:
             phase=self._phase,
             open=open_streams,
             parts=[part.take() for part in self._parts],
+            read_lag=read_lag or Hdr(),
         )

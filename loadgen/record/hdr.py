@@ -102,6 +102,12 @@ class Hdr:
         clipped = np.clip(np.array([round(value_ns)], dtype=np.int64), LOWEST_NS, HIGHEST_NS)
         return int(self.counts[int(_indexes(clipped)[0]) + 1 :].sum())
 
+    def counts_up_to(self, bounds_ns: Sequence[int]) -> list[int]:
+        """How many values are no greater than each bound, or in its bucket: coarser histograms are made of these."""
+        indexes = _indexes(np.clip(np.array(bounds_ns, dtype=np.int64), 0, HIGHEST_NS))
+        found: list[int] = np.cumsum(self.counts)[indexes].tolist()
+        return found
+
     def buckets(self) -> tuple[Counts, Counts]:
         """The filled buckets in ascending order: the highest value (ns) of each, within [min, max], and its count."""
         filled = np.flatnonzero(self.counts)

@@ -39,15 +39,19 @@ class Interval:
 
 
 class Recorder:
-    """``phases[i]`` are the results of phase i; ``intervals`` the rows so far. ``begin_ns``: when the run began."""
+    """``phases[i]`` are the results of phase i; ``intervals`` the rows so far, ``read_lag`` of all of them.
+
+    ``begin_ns``: when the run began.
+    """
 
     def __init__(self, phases: Sequence[Phase], begin_ns: int, hlog: HlogWriter | None = None, variant: str = "") -> None:
         self.phases = [Results() for _ in phases]
         self.intervals: list[Interval] = []
+        self.read_lag = Hdr()
+        self.variant = variant
         self._kinds = phases
         self._hlog = hlog
         self._begin_ns = begin_ns
-        self._variant = variant
         self._spans: list[tuple[int, int, int]] = []  # measured phases as they ran: index, from and to, ns
 
     def apply(self, batch: Batch) -> Interval:
@@ -70,9 +74,10 @@ class Recorder:
             ttft_p99_ms=ttft[1],
             itl_p50_ms=itl[0],
             itl_p99_ms=itl[1],
-            variant=self._variant,
+            variant=self.variant,
         )
         self.intervals.append(interval)
+        self.read_lag.add(batch.read_lag)
         if interval.measured and batch.phase is not None:
             if self._spans and self._spans[-1][0] == batch.phase and batch.begin_ns - self._spans[-1][2] < GAP_NS:
                 self._spans[-1] = *self._spans[-1][:2], batch.end_ns
@@ -84,7 +89,7 @@ class Recorder:
             results.merge(part)
         if self._hlog is not None:
             for metric, hdr in _merge_metrics(batch.parts).items():
-                self._hlog.write(f"{self._variant}.{metric}" if self._variant else metric, start_s, length_s, hdr)
+                self._hlog.write(f"{self.variant}.{metric}" if self.variant else metric, start_s, length_s, hdr)
         return interval
 
     def output_events_per_s(self) -> float:
@@ -92,6 +97,14 @@ class Recorder:
         measured_ns = sum(last - first for _, first, last in self._spans)
         events = sum(i.output_events for i in self.intervals if i.measured)
         return events * NS_PER_S / measured_ns if measured_ns else 0.0
+
+    def outcomes(self, *, measured: bool) -> Counter[Outcome]:
+        """How the streams of measured phases, or of the others, have ended so far. Costs next to nothing."""
+        ended: Counter[Outcome] = Counter()
+        for kind, results in zip(self._kinds, self.phases, strict=True):
+            if kind.measured is measured:
+                ended += results.outcomes
+        return ended
 
     def measured(self) -> Results:
         """All measured phases merged."""

@@ -172,3 +172,21 @@ def nghttpx(upstream: int, folder: Path) -> Iterator[int]:
     ]  # fmt: skip
     with running(command, port, folder):
         yield port
+
+
+@contextmanager
+def prometheus(target: str, folder: Path, *, every: str = "500ms") -> Iterator[str]:
+    """Prometheus scraping ``target`` (host:port); the URL of its API."""
+    program, port = need("prometheus"), free_port()
+    (folder / "prometheus.yml").write_text(f"""
+global: {{scrape_interval: {every}, scrape_timeout: {every}}}
+scrape_configs:
+  - job_name: loadgen
+    static_configs: [{{targets: ["{target}"]}}]
+""")
+    command = [
+        program, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+    ]  # fmt: skip
+    with running(command, port, folder):
+        yield f"http://127.0.0.1:{port}"
