@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from loadgen.record.comparable import Difference, differences, reasons_against
+from loadgen.record.comparable import Candidate, Difference, differences, reasons_against
 from loadgen.record.compare import CONFIDENCE, Figure, Sample, build_sample, compare
 from loadgen.report.folder import StoredRun
 from loadgen.report.words import format_ms
@@ -37,7 +37,7 @@ class Comparison:
 
 def find_reasons_against(runs: Sequence[StoredRun]) -> list[str]:
     """Why these runs should not be compared; the first one is the base."""
-    return reasons_against([(str(run.folder), run.manifest, run.summary) for run in runs])
+    return reasons_against([_candidate(run) for run in runs])
 
 
 def compare_runs(runs: Sequence[StoredRun], *, threshold: float) -> list[Comparison]:
@@ -49,7 +49,7 @@ def compare_runs(runs: Sequence[StoredRun], *, threshold: float) -> list[Compari
         Comparison(
             run=run,
             figures=compare(base_sample, _sample_of(run, rules), threshold=threshold),
-            aim=_aim_of(base, run),
+            aim=differences(_candidate(base), _candidate(run)).aim,
             despite=find_reasons_against([base, run]),
         )
         for run in runs[1:]
@@ -103,7 +103,7 @@ def _render_one(base: StoredRun, comparison: Comparison, threshold: float) -> li
     found = comparison.regressions
     if found:
         heading.append("REGRESSION ", style="bold red")
-    heading.append(f"{comparison.run.folder} against {base.folder} (the base): ")
+    heading.append(f"{comparison.run.name} against {base.name} (the base): ")
     bound = f"{threshold * 100:.3g}%"
     heading.append(f"{', '.join(found)} surely worse by more than {bound}" if found else f"no regression beyond {bound}")
     parts: list[RenderableType] = [heading]
@@ -183,17 +183,15 @@ def _figure_as_json(figure: Figure) -> dict[str, Any]:
 
 def _run_as_json(run: StoredRun) -> dict[str, Any]:
     summary: Mapping[str, Any] = run.summary or {}
-    return {"folder": str(run.folder), **{key: summary.get(key) for key in ("name", "verdict", "started_at")}}
+    return {"run": run.name, **{key: summary.get(key) for key in ("name", "verdict", "started_at")}}
 
 
 def _rules_of(run: StoredRun) -> list[SloRule]:
-    return [] if run.manifest is None else [parse_slo(text) for text in run.manifest["workload"].get("slo", ())]
+    return [] if run.workload is None else [parse_slo(text) for text in run.workload.get("slo", ())]
 
 
-def _aim_of(base: StoredRun, run: StoredRun) -> list[Difference]:
-    if base.manifest is None or run.manifest is None:
-        return []
-    return differences(base.manifest["workload"], run.manifest["workload"]).aim
+def _candidate(run: StoredRun) -> Candidate:
+    return Candidate(run.name, str(run.folder), run.workload, run.summary)
 
 
 def _sample_of(run: StoredRun, rules: Sequence[SloRule]) -> Sample:

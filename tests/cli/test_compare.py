@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from loadgen.cli.app import app
 from loadgen.errors import RunFolderError
+from tests.cli.test_run import write
 from tests.support.folders import write_run
 
 
@@ -87,6 +88,40 @@ def test_runs_that_measured_nothing_sound_are_refused(base: str, tmp_path: Path,
     assert invoke(base, other, "--anyway")[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [["x"], ["x", "y", "--threshold", "5"], ["x", "y", "--fail-on", "anything"]])
+@pytest.mark.parametrize(
+    "arguments", [["x", "y", "--threshold", "-1%"], ["x", "y", "--threshold", "5"], ["x", "y", "--fail-on", "anything"]]
+)
 def test_a_bad_command_line_is_exit_2(arguments: list[str]) -> None:
     assert invoke(*arguments)[0] == 2
+
+
+def test_one_run_without_variants_is_nothing_to_compare(base: str) -> None:
+    assert invoke(base)[0] == 2
+
+
+@pytest.mark.net
+@pytest.mark.slow
+def test_the_variants_of_a_run_are_compared_with_the_first(base: str, tmp_path: Path) -> None:
+    workload = write(
+        tmp_path,
+        "loadgen: 1\nname: two\ntarget: {sim: {ttft: 60ms, itl: 5ms}}\nrequests: [{max_tokens: 10}]\ndrain: 3s\nrounds: 2\n"
+        "load: [{hold: 1s, streams: 8}]\nvariants: {fast: {}, slow: {target: {sim: {ttft: 90ms, itl: 5ms}}}}\n",
+    )
+    folder = str(tmp_path / "two")
+    run = CliRunner().invoke(app, ["run", workload, "--out", folder, "--quiet"])
+    assert run.exit_code in {0, 4}, run.output
+    code, out = invoke(folder, "--anyway", "--fail-on", "regression", "--json")  # busy machines make runs invalid
+    found = json.loads(out)
+    assert code == 1
+    assert found["base"]["run"] == f"{folder}@fast"
+    (slow,) = found["runs"]
+    assert slow["run"] == f"{folder}@slow"
+    assert {"key": "target.sim.prefill.base", "base": "'60ms'", "other": "'90ms'"} in slow["aim"]
+    figures = {figure["name"]: figure for figure in slow["figures"]}
+    assert 20 < figures["ttft p50"]["difference"] < 45
+    assert not figures["itl p50"]["regression"]
+    assert invoke(f"{folder}@slow", f"{folder}@slow", "--anyway")[0] == 0
+    with pytest.raises(RunFolderError, match="two has variants: name one of "):
+        invoke(folder, base)
+    with pytest.raises(RunFolderError, match="has no variant medium; it has fast, slow"):
+        invoke(f"{folder}@medium", base)

@@ -157,3 +157,23 @@ def test_one_by_one_is_the_same_as_a_batch(values: list[int]) -> None:
     assert (one.counts == many.counts).all()
     for name in ("count", "total", "min", "max", "clamped"):
         assert getattr(one, name) == getattr(many, name)
+
+
+@given(st.lists(st.integers(0, HIGHEST_NS), max_size=50), st.lists(st.integers(0, HIGHEST_NS), min_size=1, max_size=5))
+def test_counts_up_to_a_bound_are_right_but_for_the_bounds_own_bucket(values: list[int], bounds: list[int]) -> None:
+    hdr = Hdr()
+    hdr.record_many(values)
+    for bound, count in zip(bounds, hdr.counts_up_to(bounds), strict=True):
+        assert sum(value <= bound for value in values) <= count <= sum(value <= bound * 1.001 + 1 for value in values)
+
+
+@given(st.lists(st.integers(0, HIGHEST_NS), max_size=50))
+def test_buckets_hold_every_value_within_its_bucket(values: list[int]) -> None:
+    hdr = Hdr()
+    hdr.record_many(values)
+    highest, counts = hdr.buckets()
+    assert highest.tolist() == sorted(set(highest.tolist()))
+    again = np.repeat(highest, counts).tolist()
+    assert len(again) == len(values)
+    for found, value in zip(again, sorted(values), strict=True):
+        assert value <= found <= value * 1.001 + 1

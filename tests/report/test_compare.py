@@ -12,7 +12,7 @@ from loadgen.errors import RunFolderError
 from loadgen.model import Metric
 from loadgen.record.compare import Figure
 from loadgen.report.compare import as_json, compare_runs, sentence_of
-from loadgen.report.folder import read_run
+from loadgen.report.folder import StoredRun, read_run
 from tests.support.folders import write_run
 
 
@@ -57,6 +57,11 @@ def test_sentences(fields: dict[str, Any], sentence: str) -> None:
     assert sentence_of(figure(**fields)) == sentence
 
 
+def read_one(folder: Path) -> StoredRun:
+    (run,) = read_run(str(folder))
+    return run
+
+
 def ttfts(seed: int, count: int = 600, shift: float = 0) -> list[float]:
     found: list[float] = (np.random.default_rng(seed).normal(200, 10, count) + shift).tolist()
     return found
@@ -65,9 +70,9 @@ def ttfts(seed: int, count: int = 600, shift: float = 0) -> list[float]:
 @pytest.mark.slow
 def test_runs_read_from_their_folders_tell_what_was_put_into_them(tmp_path: Path) -> None:
     runs = [
-        read_run(write_run(tmp_path / "a", ttfts_ms=ttfts(1), seed=1)),
-        read_run(write_run(tmp_path / "b", ttfts_ms=ttfts(2, shift=30), gap_ms=23, failures=30, seed=2)),
-        read_run(write_run(tmp_path / "c", ttfts_ms=ttfts(3), seed=3)),
+        read_one(write_run(tmp_path / "a", ttfts_ms=ttfts(1), seed=1)),
+        read_one(write_run(tmp_path / "b", ttfts_ms=ttfts(2, shift=30), gap_ms=23, failures=30, seed=2)),
+        read_one(write_run(tmp_path / "c", ttfts_ms=ttfts(3), seed=3)),
     ]
     slower, same = compare_runs(runs, threshold=0.05)
     figures = {each.name: each for each in slower.figures}
@@ -81,10 +86,10 @@ def test_runs_read_from_their_folders_tell_what_was_put_into_them(tmp_path: Path
     assert figures["itl p50"].base == pytest.approx(20, rel=2e-3)
     assert figures["error_rate"].regression
     assert figures["tokens_per_s"].base == pytest.approx(600 * 21 / 20, rel=1e-3)
-    assert (slower.run.folder.name, same.run.folder.name) == ("b", "c")
+    assert (slower.run.name[-1], same.run.name[-1]) == ("b", "c")
     assert same.regressions == []
     found_json = json.loads(json.dumps(as_json(runs, [slower, same], threshold=0.05, exit_code=1), allow_nan=False))
-    assert (found_json["schema"], found_json["base"]["folder"]) == ("loadgen.compare/1", str(tmp_path / "a"))
+    assert (found_json["schema"], found_json["base"]["run"]) == ("loadgen.compare/1", str(tmp_path / "a"))
     first = {each["name"]: each for each in found_json["runs"][0]["figures"]}
     assert first["ttft p50"]["regression"] is True
     assert first["ttft p50"]["sentence"].startswith("ttft p50 is ")
@@ -96,7 +101,7 @@ def test_a_killed_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", ttfts_ms=ttfts(1))
     for name in ("manifest.json", "summary.json", "intervals.csv"):
         (folder / name).unlink()
-    (comparison,) = compare_runs([read_run(folder), read_run(folder)], threshold=0.05)
+    (comparison,) = compare_runs([read_one(folder), read_one(folder)], threshold=0.05)
     assert len(comparison.despite) == 4
     figures = {each.name: each for each in comparison.figures}
     assert figures["ttft p50"].difference == figures["itl p99"].difference == 0
@@ -118,12 +123,12 @@ def test_a_damaged_folder_is_told_as_one(tmp_path: Path, file: str, content: str
     folder = write_run(tmp_path / "a", ttfts_ms=ttfts(1, 20))
     (folder / file).write_text(content)
     with pytest.raises(RunFolderError, match=r"a cannot be read: "):
-        read_run(folder)
+        read_one(folder)
 
 
 def test_another_folder_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="no run folder"):
-        read_run(tmp_path)
+        read_one(tmp_path)
 
 
 @pytest.mark.slow
@@ -132,6 +137,6 @@ def test_two_runs_of_10_000_streams_take_less_than_5_s(tmp_path: Path) -> None:
         write_run(tmp_path / name, ttfts_ms=ttfts(seed, 10_000), seconds=300, tokens=8) for seed, name in enumerate("ab")
     ]
     began = time.process_time()
-    (comparison,) = compare_runs([read_run(folder) for folder in folders], threshold=0.05)
+    (comparison,) = compare_runs([read_one(folder) for folder in folders], threshold=0.05)
     assert time.process_time() - began < 5
     assert not any(each.missing for each in comparison.figures)
